@@ -155,7 +155,7 @@ def test_the_command_writes_a_file_per_model_that_tables_and_scores_take(
     assert "no GENERATOR is named" in capsys.readouterr().err
     monkeypatch.setenv("GENERATOR", tiny)
     assert main(folder) == 0
-    assert re.search(r"in the journal  to ask\ntiny +8 +0 +8\n", capsys.readouterr().out)
+    assert re.search(r"cached  to request\ntiny +8 +0 +8\n", capsys.readouterr().out)
     assert main(folder) == 0
     assert re.search(r"\ntiny +8 +8 +0\n", capsys.readouterr().out)
     questions = PROJECT / "data" / "sample" / "debateqa_test.jsonl"

@@ -113,7 +113,7 @@ def test_the_rule_asks_the_question_and_then_with_a_sentence_just_found() -> Non
     trail = Trail("aab")
     assert decide([trail]) == [Move("aab")]
     trail.moves.append(Move("aab"))
-    trail.found.append(pd.DataFrame({"text": ["Aab aab. Cccc cccc."]}))
+    trail.passages.append(pd.DataFrame({"text": ["Aab aab. Cccc cccc."]}))
     assert decide([trail]) == [Move("aab Aab aab.")]
     trail.moves.append(Move("aab Aab aab."))
     assert decide([trail]) == [Move("aab Cccc cccc.")]

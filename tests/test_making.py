@@ -92,7 +92,7 @@ def test_each_file_of_a_folder_is_a_document_or_left_out_with_its_reason(tmp_pat
     }  # fmt: skip
     assert len(hash_folder(folder)) == 64
     for name, content, said in (
-        ("a.txt", " ", "no text: 1"), ("j.jsonl", '{"body": "x"}', r"j\.jsonl, line 1"), ("", "", "no file"),
+        ("a.txt", " ", "no text 1"), ("j.jsonl", '{"body": "x"}', r"j\.jsonl, line 1"), ("", "", "no file"),
         ("k.jsonl", '{"text": "x", "url": "http://a"}', "'url'; did you mean address"),
     ):  # fmt: skip
         made = write(tmp_path / f"wrong{name}", **{name.replace(".", "__"): content}) if name else tmp_path / "nowhere"

@@ -150,7 +150,7 @@ def make_answers(root: Path, options: RunOptions, path: Path | None, folder: Pat
     planned = open_generators(root, generators, asking, dry=True)
     answer_questions(questions, planned, prompts)
     counts = {name: (asker.tally.verdicts, asker.tally.cached, asker.tally.requests) for name, asker in planned.items()}
-    print(pd.DataFrame(counts, index=["answers wanted", "in the journal", "to ask"]).T.to_string(), flush=True)
+    print(pd.DataFrame(counts, index=["answers needed", "cached", "to request"]).T.to_string(), flush=True)
     with tqdm(unit="answer", disable=None) as bar:
 
         def show(done: int, total: int) -> None:
@@ -190,13 +190,13 @@ def take_steps(run: Run, steps: list[Step]) -> None:
             store.write([(key, frames)])
         run.depends_on = hashlib.sha256(key + frames.encode()).hexdigest()
         gone = dropped["item"][dropped.unit == unit]
-        given = len(run.questions) if unit == "question" else len(result) + len(gone)
+        total = len(run.questions) if unit == "question" else len(result) + len(gone)
         if unit == "question":
             run.questions = run.questions[~run.questions.id.isin(gone)]
         run.frames[name] = result
-        run.counts.append((name, unit, given))
+        run.counts.append((name, unit, total))
         run.dropped = pd.concat([run.dropped, dropped.assign(step=name)], ignore_index=True)
-        print(f"{name:20} {unit:14} {given:7,} given, {given - len(gone):7,} kept", flush=True)
+        print(f"{name:20} {unit:14} {total:7,} given, {total - len(gone):7,} kept", flush=True)
 
 
 def _list_cells(frame: pd.DataFrame) -> Any:

@@ -62,9 +62,9 @@ def count_facts(template: Template) -> dict[str, float]:
 
 def find_remarks(template: Template, remarks: dict[str, Remark]) -> dict[str, bool]:
     """Which of the remarks on a released prompt its text supports, by id; none for a prompt without remarks."""
-    found = {}
+    supported = {}
     for name, remark in remarks.items():
         for patterns, wanted in ((remark.holds, True), (remark.lacks, False)):
             if template.name in patterns:
-                found[name] = bool(re.search(patterns[template.name], template.text)) == wanted
-    return found
+                supported[name] = bool(re.search(patterns[template.name], template.text)) == wanted
+    return supported

@@ -75,9 +75,9 @@ def _read_person(screens: Lines, questions: dict[int, dict[str, Any]]) -> dict[s
     return person
 
 
-def _read_shown(shown: str) -> tuple[str, str]:
+def _read_shown(displayed: str) -> tuple[str, str]:
     """The question and the answer, "" for none, of what was shown: `Question: Q <br> <hr> LLM ...: <br> <br> A`."""
-    head, _, answer = shown.partition("LLM generated response:")
+    head, _, answer = displayed.partition("LLM generated response:")
     question = re.split("<br>|<hr>", head)[0].removeprefix("[Question]").removeprefix("Question:")
     text = "\n".join(map(str.strip, answer.split("<br>"))).strip()
     return question.strip(), re.sub(r"\n{2,}", "\n\n", text)
@@ -119,12 +119,12 @@ def _gather_reliability(files: list[Path]) -> Iterable[dict[str, Any]]:
     A question and system that several files hold counts once. Claims have running numbers, as have experts, who asked
     and rated; their ids are left out.
     """
-    found: dict[tuple[str, str], tuple[str, list[dict[str, Any]]]] = {}
-    for asked in (line for file in files for line in read_lines(file.read_bytes())):
-        for system, answer in asked["answers"].items():
-            found.setdefault((asked["question"].strip(), system), (asked["annotator_id"], answer["claims"]))
+    answers: dict[tuple[str, str], tuple[str, list[dict[str, Any]]]] = {}
+    for entry in (line for file in files for line in read_lines(file.read_bytes())):
+        for system, answer in entry["answers"].items():
+            answers.setdefault((entry["question"].strip(), system), (entry["annotator_id"], answer["claims"]))
     numbers: dict[str, int] = {}
-    for (question, system), (expert, claims) in sorted(found.items()):
+    for (question, system), (expert, claims) in sorted(answers.items()):
         number = numbers.setdefault(expert, len(numbers) + 1)
         for place, claim in enumerate(claims, start=1):
             addresses = [hit[0] for evidence in claim["evidence"] if (hit := _ADDRESS.search(evidence))]

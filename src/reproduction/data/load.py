@@ -60,8 +60,8 @@ def load(
     questions = [question for question in questions if question.name in chosen]
     treated = questions if repeats == "keep" else [_treat_repeats(question, repeats) for question in questions]
     counts["dropped_repeats"] = sum(len(q.answers) for q in questions) - sum(len(q.answers) for q in treated)
-    shown, origin = (f"sample_{name}", "sample") if data == "sample" else (name, "measured")
-    return QuestionSet(shown, tuple(treated), origin, hash_file(path), dict(+counts))
+    label, origin = (f"sample_{name}", "sample") if data == "sample" else (name, "measured")
+    return QuestionSet(label, tuple(treated), origin, hash_file(path), dict(+counts))
 
 
 def find_path(name: str, *, data: str = "full", root: Path | None = None) -> Path:
@@ -115,8 +115,8 @@ def read_file(path: Path, shape: str, lowest_label: int = 0) -> tuple[list[Quest
 def _treat_repeats(question: Question, repeats: Repeats) -> Question:
     firsts = {answer.text: answer for answer in reversed(question.answers)}
     labels = Counter(text for text, _ in {(answer.text, answer.label) for answer in question.answers})
-    kept = [a for a in question.answers if (firsts[a.text] is a if repeats == "first" else labels[a.text] == 1)]
-    return replace(question, answers=tuple(kept))
+    answers = [a for a in question.answers if (firsts[a.text] is a if repeats == "first" else labels[a.text] == 1)]
+    return replace(question, answers=tuple(answers))
 
 
 def read_dispute_labels(root: Path, dataset: QuestionSet, *, limit: int | None = None) -> pd.DataFrame:
@@ -140,7 +140,7 @@ def read_dispute_labels(root: Path, dataset: QuestionSet, *, limit: int | None =
     by_system = answers["question"] + ":" + answers["system"]
     labels = pd.read_csv(path, dtype={"id": str})
     labels = labels[labels.pop("set") == LABELLED[name]]
-    named = answers.assign(id=answers["question"] if name == "demo_answers" else by_system)
-    found = labels.merge(named, on="id", validate="m:1")
-    chosen = found["question"].unique()[:limit]
-    return found.loc[found["question"].isin(chosen), [*answers.columns, *labels.columns]].reset_index(drop=True)
+    with_ids = answers.assign(id=answers["question"] if name == "demo_answers" else by_system)
+    rows = labels.merge(with_ids, on="id", validate="m:1")
+    chosen = rows["question"].unique()[:limit]
+    return rows.loc[rows["question"].isin(chosen), [*answers.columns, *labels.columns]].reset_index(drop=True)

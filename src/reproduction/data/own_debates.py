@@ -12,6 +12,7 @@ import pandas as pd
 
 from nfqa.files.json_lines import LONGEST_TEXT, AnyText, Extra, Item, check, parse_lines
 from nfqa.files.paths import hash_file
+from nfqa.metrics.statistics import count_reasons
 from reproduction.data.page_text import SECONDS, PageReader
 
 LARGEST = 5_000_000  # bytes of a text or page: a larger one is a book or a dump, and is left out
@@ -44,12 +45,12 @@ def read_folder(folder: Path, *, seconds: float = SECONDS) -> tuple[pd.DataFrame
     firsts = read[read.reason == ""].groupby("text").document.transform("first")
     firsts = firsts[firsts != read.document[firsts.index]]
     read.loc[firsts.index, "reason"], read.loc[firsts.index, "detail"] = "a copy of another's text", "of " + firsts
-    gone = read[read.reason != ""].rename(columns={"document": "item"}).assign(unit="document")
+    lost = read[read.reason != ""].rename(columns={"document": "item"}).assign(unit="document")
     documents = read.loc[read.reason == "", ["document", "address", "text"]].reset_index(drop=True)
     if documents.empty:
-        said = ", ".join(f"{reason}: {count}" for reason, count in gone.reason.value_counts(sort=False).items())
-        raise ValueError(f"{folder} holds no document with text ({said or 'no file'}); expected .txt, .html or .jsonl")
-    return documents, gone[["unit", "item", "reason", "detail"]].reset_index(drop=True)
+        counts = count_reasons(lost.reason) or "no file"
+        raise ValueError(f"{folder} has no document with text ({counts}); expected .txt, .html or .jsonl")
+    return documents, lost[["unit", "item", "reason", "detail"]].reset_index(drop=True)
 
 
 def _read_file(path: Path, name: str, reader: PageReader) -> Iterator[tuple[str, str, str, str, str]]:

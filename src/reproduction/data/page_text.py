@@ -75,5 +75,5 @@ def _find_text(body: bytes, charset: str, is_html: bool) -> tuple[str, str]:
     if tree is None:
         return "", ""
     links = [link.get("href", "").strip() for link in tree.iter("link") if link.get("rel") == "canonical"]
-    found = trafilatura.extract(tree, include_comments=False, include_tables=False) or ""
-    return next((link for link in links if link.startswith("http")), ""), found
+    main = trafilatura.extract(tree, include_comments=False, include_tables=False) or ""
+    return next((link for link in links if link.startswith("http")), ""), main

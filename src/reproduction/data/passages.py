@@ -36,12 +36,12 @@ def _pick(
     item: dict[str, Any], where: str, what: str, names: Sequence[str] = (), fits: Callable[[Any], bool] = _is_text
 ) -> Any:
     """The value of the one field that has one of the names, any without some, and fits."""
-    held = [name for name in names or item if name in item and fits(item[name])]
-    if len(held) == 1:
-        return "" if item[held[0]] is None else item[held[0]]
-    called = f", called {' or '.join(names)}" if names else ""
-    found = f"{', '.join(held) or 'none'} of the fields {', '.join(item)}"
-    raise ValueError(f"{where}: expected one field with {what}{called}; found {found}")
+    matches = [name for name in names or item if name in item and fits(item[name])]
+    if len(matches) == 1:
+        return "" if item[matches[0]] is None else item[matches[0]]
+    options = f", called {' or '.join(names)}" if names else ""
+    fields = f"{', '.join(matches) or 'none'} of the fields {', '.join(item)}"
+    raise ValueError(f"{where}: expected one field with {what}{options}; found {fields}")
 
 
 def read_passages(path: Path) -> pd.DataFrame:
@@ -62,24 +62,24 @@ def read_passages(path: Path) -> pd.DataFrame:
     for file in sorted(path.glob("*.jsonl")) if path.is_dir() else [path]:
         for _, where, item in parse_lines(str(file), file.read_bytes(), Counter()):
             question = _pick(item, where, "the question", ["question"]).strip()
-            held, points = [], []
+            documents, points = [], []
             for n, each in enumerate(_pick(item, where, "objects", ["ranked_retrieve_docs"], _are_objects), start=1):
                 place = f"{where}, document {n}"
-                held.append((_pick(each, place, "its link", LINKS), _pick(each, place, "its text", TEXTS)))
+                documents.append((_pick(each, place, "its link", LINKS), _pick(each, place, "its text", TEXTS)))
             for n, each in enumerate(_pick(item, where, "objects", ["partial_answers"], _are_objects), start=1):
                 place = f"{where}, partial answer {n}"
                 numbers = _pick(each, place, "the numbers of its documents", (), _are_numbers)
-                said = _pick(each, place, "its point of view", ["point_of_view"]).strip()
-                points += [(place, said, int(number)) for number in np.ravel(numbers)]
-            lines.append((question, held, points))
+                view = _pick(each, place, "its point of view", ["point_of_view"]).strip()
+                points += [(place, view, int(number)) for number in np.ravel(numbers)]
+            lines.append((question, documents, points))
     start = min([1, *(number for _, _, points in lines for _, _, number in points)])
     rows = []
-    for question, held, points in lines:
+    for question, documents, points in lines:
         for place, _, number in points:
-            if number - start >= len(held):
-                raise ValueError(f"{place}: it names document {number}; there are {len(held)}, counted from {start}")
-        for n, (link, text) in enumerate(held):
-            views = tuple(said for _, said, number in points if number - start == n)
+            if number - start >= (size := len(documents)):
+                raise ValueError(f"{place}: it names document {number}; there are {size}, counted from {start}")
+        for n, (link, text) in enumerate(documents):
+            views = tuple(view for _, view, number in points if number - start == n)
             rows.append((question, "debatable", f"d{n + 1}", link, text, views))
-    found = pd.DataFrame(rows, columns=["question", "kind", "document", "address", "text", "views"])
-    return found[found.text.str.strip() != ""].reset_index(drop=True)
+    table = pd.DataFrame(rows, columns=["question", "kind", "document", "address", "text", "views"])
+    return table[table.text.str.strip() != ""].reset_index(drop=True)

@@ -44,20 +44,20 @@ def read_preferences(path: Path, systems: Path, questions: Path) -> tuple[Questi
     import pandas as pd
 
     files = sorted(Path(systems).glob("*.jsonl"))
-    found: dict[str, Question] = {}
+    by_name: dict[str, Question] = {}
     for file in files:
         for one in read_answers(file, questions).questions:
-            before = found.setdefault(one.name, replace(one, answers=()))
+            before = by_name.setdefault(one.name, replace(one, answers=()))
             answer = replace(one.answers[0], id=file.stem, system=file.stem)
-            found[one.name] = replace(before, answers=(*before.answers, answer))
+            by_name[one.name] = replace(before, answers=(*before.answers, answer))
     rows, seen = list[tuple[Any, ...]](), dict[tuple[str, str], str]()
     read = parse_rows if path.suffix.lower() in TABLES else parse_lines
     for _, where, item in read(str(path), path.read_bytes(), Counter()):
         row = check(_Preference, item, where, Extra(Counter()))
-        held = {answer.system for answer in found[row.question].answers} if row.question in found else set()
+        written = {answer.system for answer in by_name[row.question].answers} if row.question in by_name else set()
         for field, system in (("better", row.better), ("worse", row.worse)):
-            if system not in held or row.better == row.worse:
-                known = ", ".join(sorted(held)) or "none"
+            if system not in written or row.better == row.worse:
+                known = ", ".join(sorted(written)) or "none"
                 raise ValueError(f"{where}: {field} is {system!r}; expected two of those with an answer: {known}")
         left, right = sorted((row.better, row.worse))
         refuse_twin(seen, where, f"the pair that {row.annotator} compares", f"{row.question}: {left}, {right}")
@@ -66,7 +66,7 @@ def read_preferences(path: Path, systems: Path, questions: Path) -> tuple[Questi
         raise ValueError(f"{path}: holds no preference; expected question, annotator, better, worse")
     table = pd.DataFrame(rows, columns=["question", "rater", "left", "right", "outcome"])
     table.insert(0, "dataset", "own_preferences")
-    kept = tuple(one for name, one in found.items() if name in set(table.question))
+    subset = tuple(one for name, one in by_name.items() if name in set(table.question))
     digest = hashlib.sha256(" ".join(hash_file(each) for each in (path, questions, *files)).encode()).hexdigest()
-    people = QuestionSet("own_preferences", kept, "measured", digest)
+    people = QuestionSet("own_preferences", subset, "measured", digest)
     return people, table.assign(rater=pd.factorize(table.rater, sort=True)[0] + 1)

@@ -66,11 +66,11 @@ def gather_preferred(files: Sequence[Path]) -> Rows:
 
 def read_rated(path: Path, lowest_label: int) -> Iterator[Question]:
     """`{question, id, text, label}` a line, maybe `system`; labels from `lowest_label`. An empty text is left out."""
-    asked: dict[str, list[Answer]] = {}
+    by_question: dict[str, list[Answer]] = {}
     for row in (line for line in read_lines(path.read_bytes()) if line["text"].strip()):
         answer = Answer(str(row["id"]), row["text"], row["label"] - lowest_label, row.get("system", ""))
-        asked.setdefault(row["question"], []).append(answer)
-    return (Question(text, tuple(answers)) for text, answers in asked.items())
+        by_question.setdefault(row["question"], []).append(answer)
+    return (Question(text, tuple(answers)) for text, answers in by_question.items())
 
 
 def _read_table(path: Path, **options: Any) -> Iterable[dict[str, str]]:

@@ -63,16 +63,16 @@ def read_ratings(path: Path, counts: Counter[str]) -> Iterator[Question]:
     ratings: dict[str, list[Rating]] = defaultdict(list)
     for person in (line for line in lines if "annotator" in line):
         for name in sorted({*person["views"], *person["ratings"]}):
-            given, text = person["ratings"].get(name, {}), person["views"].get(name, "")
+            by_system, text = person["ratings"].get(name, {}), person["views"].get(name, "")
             if not text.strip():
                 counts["views_missing"] += 1
-                counts["ratings_without_a_view"] += len(given)
+                counts["ratings_without_a_view"] += len(by_system)
                 continue
             stance = _STANCES[person["choices"].get(name, "Neutral")]
             view = PartialAnswer(f"{name}.{person['annotator']}", text, stance=stance)
             views[name].append(view)
-            ratings[name] += [Rating(person["annotator"], view.id, *rating) for rating in sorted(given.items())]
-            counts["ratings_missing"] += len(answers[name]) - len(given)
+            ratings[name] += [Rating(person["annotator"], view.id, *rating) for rating in sorted(by_system.items())]
+            counts["ratings_missing"] += len(answers[name]) - len(by_system)
     for line, (name, texts) in zip(questions, answers.items(), strict=True):
         yield Question(line["text"], _make_answers(texts), (), name, tuple(views[name]), tuple(ratings[name]))
 
@@ -86,8 +86,8 @@ def read_systems(path: Path, _: Counter[str]) -> Iterator[Question]:
 def read_povs(path: Path, counts: Counter[str]) -> Iterator[Question]:
     """`{dev_index, question, points_of_view: [text]}` a line; what is OFF_TOPIC is left out and counted."""
     for line in read_lines(path.read_bytes()):
-        name, given = str(line["dev_index"]), [PointOfView(point_of_view=text) for text in line["points_of_view"]]
-        points = make_points(name, given, counts)
+        name, views = str(line["dev_index"]), [PointOfView(point_of_view=text) for text in line["points_of_view"]]
+        points = make_points(name, views, counts)
         if name in OFF_TOPIC:
             counts["questions_off_topic"] += 1
         else:
@@ -101,8 +101,8 @@ def _make_answers(texts: dict[str, str]) -> tuple[Answer, ...]:
 def read_graded(path: Path, lowest_label: int) -> Iterator[Question]:
     """Graded passages by question, `{question: [{doc_id or docid, passage, label}]}`, labels from `lowest_label`."""
     for text, passages in read_json(path).items():
-        named = ((str(passage.get("doc_id", passage.get("docid"))), passage) for passage in passages)
-        answers = (Answer(name, passage["passage"], passage["label"] - lowest_label) for name, passage in named)
+        pairs = ((str(passage.get("doc_id", passage.get("docid"))), passage) for passage in passages)
+        answers = (Answer(name, passage["passage"], passage["label"] - lowest_label) for name, passage in pairs)
         yield Question(text, tuple(answers))
 
 

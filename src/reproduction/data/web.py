@@ -22,9 +22,9 @@ def read_documents(path: Path) -> pd.DataFrame:
     Returns: question (its text), kind (how its documents relate), document (d1, d2 ... inside the question), address,
         text. A question without documents has no row.
     """
-    found = pd.json_normalize(read_lines(path.read_bytes()), "documents", ["question", "kind"])
-    found["document"] = [f"d{place}" for place in found.groupby("question").cumcount() + 1]
-    return found[["question", "kind", "document", "address", "text"]]
+    table = pd.json_normalize(read_lines(path.read_bytes()), "documents", ["question", "kind"])
+    table["document"] = [f"d{place}" for place in table.groupby("question").cumcount() + 1]
+    return table[["question", "kind", "document", "address", "text"]]
 
 
 def read_reliability(path: Path) -> pd.DataFrame:

@@ -39,8 +39,8 @@ class Answered:
     ends: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=_ENDS))
 
     @property
-    def shown(self) -> pd.DataFrame:
-        """The answers with question_text, as a judge of Dispute Awareness may be shown it."""
+    def with_questions(self) -> pd.DataFrame:
+        """The answers with question_text, which a judge of Dispute Awareness may see."""
         return self.answers.assign(question_text=self.answers.question.map(self.questions.texts_by_name))
 
     @property
@@ -53,15 +53,15 @@ class Answered:
         return add_groups(scores, self.questions.ratings) if self.over == "group" else scores
 
     @classmethod
-    def gather(cls, questions: QuestionSet, found: pd.DataFrame) -> Answered:
+    def gather(cls, questions: QuestionSet, rows: pd.DataFrame) -> Answered:
         """Of what `answer_questions` or `read_answer_files` found."""
-        unknown = found.ended == "unknown_question"
-        answers = found[~unknown].assign(dataset=questions.name)
+        unknown = rows.ended == "unknown_question"
+        answers = rows[~unknown].assign(dataset=questions.name)
         of_system = answers.groupby("system", sort=False)
         ends = pd.DataFrame({
             "share_cut": of_system.ended.agg(lambda ended: (ended == "length").mean()),
             "share_missing": of_system.text.agg(lambda texts: texts.isna().mean()),
-            "n_unknown": unknown.groupby(found.system).sum().replace(0, np.nan),
+            "n_unknown": unknown.groupby(rows.system).sum().replace(0, np.nan),
         })  # fmt: skip
         ends = ends.melt(ignore_index=False, var_name="statistic").dropna().reset_index()
         ends = ends.assign(dataset=questions.name, metric="answers", n=len(questions.questions))
@@ -71,9 +71,9 @@ class Answered:
 def write_answer_files(answers: pd.DataFrame, folder: Path) -> list[Path]:
     """Write SYSTEM.jsonl for each system, `{"id", "generation"}` a line, and ends.csv: how each answer ended."""
     paths = []
-    for system, own in answers[answers.text.notna()].groupby("system", sort=False):
+    for system, rows in answers[answers.text.notna()].groupby("system", sort=False):
         paths.append(folder / f"{system}.jsonl")
-        items = own.rename(columns={"question": "id", "text": "generation"})[["id", "generation"]].to_dict("records")
+        items = rows.rename(columns={"question": "id", "text": "generation"})[["id", "generation"]].to_dict("records")
         write_text(paths[-1], "".join(f"{json.dumps(item, ensure_ascii=False)}\n" for item in items))
     with write_atomically(folder / ENDS) as scratch:
         answers[["system", "question", "ended"]].to_csv(scratch, index=False, lineterminator="\n")
@@ -94,11 +94,11 @@ def read_answer_files(folder: Path, questions: Collection[str]) -> pd.DataFrame:
     nothing = pd.DataFrame(columns=["system", "question", "ended"])
     ends = pd.read_csv(folder / ENDS, dtype=str) if (folder / ENDS).is_file() else nothing
     for path in sorted(folder.glob("*.jsonl")):
-        found = {line.id: line.generation for line in read_items(path, Generation, Counter(), once="id", clean=True)}
-        if not found.keys() & set(known):
-            shown = ", ".join([*found][:3])
-            raise ValueError(f"{path}: none of its ids ({shown} ...) is a question's; name the right questions")
-        rows = [(path.stem, name, found.get(name)) for name in dict.fromkeys([*known, *found])]
+        texts = {line.id: line.generation for line in read_items(path, Generation, Counter(), once="id", clean=True)}
+        if not texts.keys() & set(known):
+            examples = ", ".join([*texts][:3])
+            raise ValueError(f"{path}: none of its ids ({examples} ...) is a question's; name the right questions")
+        rows = [(path.stem, name, texts.get(name)) for name in dict.fromkeys([*known, *texts])]
         frames.append(pd.DataFrame(rows, columns=["system", "question", "text"], dtype=object))
     if not frames:
         raise ValueError(f'{folder}: holds no .jsonl file; expected one a system, with {{"id", "generation"}} a line')

@@ -41,16 +41,16 @@ class Move(NamedTuple):
 
 @dataclass
 class Trail:
-    """What was decided and found for a question so far, step by step."""
+    """The decisions and the passages of a question so far, step by step."""
 
     question: str
     moves: list[Move] = field(default_factory=list)
-    found: list[pd.DataFrame] = field(default_factory=list)
+    passages: list[pd.DataFrame] = field(default_factory=list)
 
     def describe(self) -> str:
         """The transcript, as a language model reads it."""
         lines: list[str] = []
-        for move, new in zip(self.moves, self.found, strict=True):
+        for move, new in zip(self.moves, self.passages, strict=True):
             lines += [f"Thought: {move.thought}", f"Search: {move.query}", *("Found: " + new.text)]
         return "\n".join(lines) or "Nothing was searched yet."
 
@@ -74,9 +74,9 @@ def keep_unseen(views: pd.DataFrame, documents: pd.DataFrame, searched: pd.DataF
         searched: what answers are made from, with the column text.
     """
     seen = documents.text.isin(searched.text)
-    named = documents.assign(seen=seen).explode("views").groupby(["question", "views"]).seen.any()
-    found = views.join(named, on=["question", "point_of_view"])
-    return found[found.seen.eq(False)].drop(columns="seen")
+    by_view = documents.assign(seen=seen).explode("views").groupby(["question", "views"]).seen.any()
+    rows = views.join(by_view, on=["question", "point_of_view"])
+    return rows[rows.seen.eq(False)].drop(columns="seen")
 
 
 def retrieve_passages(queries: Sequence[str], chunks: pd.DataFrame, embedder: Embedder, *, top: int) -> pd.DataFrame:
@@ -86,11 +86,11 @@ def retrieve_passages(queries: Sequence[str], chunks: pd.DataFrame, embedder: Em
     Returns: question (the query), the other columns of chunks, rank from 1 and score.
     Source: DebateQA, section D.1.
     """
-    asked, held = embedder.embed_queries(list(queries)), embedder.embed_sentences(chunks.text.tolist())
-    places, scores = find_nearest(asked, held, top=min(top, len(chunks)))
+    query_vectors, vectors = embedder.embed_queries(list(queries)), embedder.embed_sentences(chunks.text.tolist())
+    places, scores = find_nearest(query_vectors, vectors, top=min(top, len(chunks)))
     ranks = np.tile(np.arange(1, places.shape[1] + 1), len(queries))
-    found = chunks.iloc[places.ravel()].reset_index(drop=True)
-    return found.assign(question=np.repeat(list(queries), places.shape[1]), rank=ranks, score=scores.ravel())
+    passages = chunks.iloc[places.ravel()].reset_index(drop=True)
+    return passages.assign(question=np.repeat(list(queries), places.shape[1]), rank=ranks, score=scores.ravel())
 
 
 def search_in_steps(
@@ -108,27 +108,27 @@ def search_in_steps(
     Source: Yao et al. 2023; DebateQA, section 7.
     """
     trails = [Trail(question) for question in dict.fromkeys(questions)]
-    going, log = trails, []
+    active, log = trails, []
     for step in range(1, steps + 1):
-        moves, still = decide(going) if going else [], []
-        asked = list(dict.fromkeys(move.query for move in moves if not move.ended))
-        results = dict(list(search(asked).groupby("question", sort=False))) if asked else {}
-        for trail, move in zip(going, moves, strict=True):
+        moves, going_on = decide(active) if active else [], []
+        queries = list(dict.fromkeys(move.query for move in moves if not move.ended))
+        results = dict(list(search(queries).groupby("question", sort=False))) if queries else {}
+        for trail, move in zip(active, moves, strict=True):
             ended, n_new = move.ended, 0
             if not ended:
-                seen = {key for part in trail.found for key in zip(part.document, part.chunk, strict=True)}
-                found = results[move.query].assign(question=trail.question)
-                fresh = [key not in seen for key in zip(found.document, found.chunk, strict=True)]
-                new = found[fresh].head(min(each, most - len(seen)))
+                seen = {key for part in trail.passages for key in zip(part.document, part.chunk, strict=True)}
+                result = results[move.query].assign(question=trail.question)
+                fresh = [key not in seen for key in zip(result.document, result.chunk, strict=True)]
+                new = result[fresh].head(min(each, most - len(seen)))
                 trail.moves.append(move)
-                trail.found.append(new)
+                trail.passages.append(new)
                 n_new = len(new)
                 ended = "enough" if len(seen) + n_new >= most else "steps" if step == steps else ""
             log.append((trail.question, step, move.thought, move.query, n_new, ended))
-            still += [] if ended else [trail]
-        going = still
-    kept = [part for trail in trails for part in trail.found]
-    passages = pd.concat(kept or [pd.DataFrame(columns=["question", "document", "text"])], ignore_index=True)
+            going_on += [] if ended else [trail]
+        active = going_on
+    parts = [part for trail in trails for part in trail.passages]
+    passages = pd.concat(parts or [pd.DataFrame(columns=["question", "document", "text"])], ignore_index=True)
     passages = passages.assign(rank=passages.groupby("question").cumcount() + 1)
     return passages, pd.DataFrame(log, columns=["question", "step", "thought", "query", "n_found", "ended"])
 
@@ -153,12 +153,12 @@ def read_move(reply: str | None) -> Move:
     """
     if reply is None:
         return Move(ended="no_reply")
-    found = _STEP.search(reply)
-    thought = _THOUGHT.search(reply[: found.start()] if found else reply)
-    said = thought[1].strip() if thought else ""
-    if found is None or (found[1] and not found[2].strip()):
-        return Move(ended="unreadable", thought=said)
-    return Move(found[2].strip(), "", said) if found[1] else Move(ended="finished", thought=said)
+    step = _STEP.search(reply)
+    thought = _THOUGHT.search(reply[: step.start()] if step else reply)
+    words = thought[1].strip() if thought else ""
+    if step is None or (step[1] and not step[2].strip()):
+        return Move(ended="unreadable", thought=words)
+    return Move(step[2].strip(), "", words) if step[1] else Move(ended="finished", thought=words)
 
 
 def decide_by_rule(embedder: Embedder) -> Decider:
@@ -173,7 +173,7 @@ def _follow(trail: Trail, embedder: Embedder) -> Move:
     if not trail.moves:
         return Move(trail.question)
     used = {move.query for move in trail.moves}
-    cut = dict.fromkeys(sentence for text in trail.found[-1].text for sentence in split_answer(text))
+    cut = dict.fromkeys(sentence for text in trail.passages[-1].text for sentence in split_answer(text))
     fresh = [sentence for sentence in cut if f"{trail.question} {sentence}" not in used]
     if not fresh:
         return Move(ended="finished")
@@ -188,10 +188,10 @@ def write_answers(passages: pd.DataFrame, generator: Asker, prompts: PromptSet, 
     Returns: question, text (None where no reply came), documents (those shown, "; " between them), n_passages.
     """
     groups = list(passages.groupby("question", sort=False))
-    shown = [(name, (part.domain + ": " + part.text).tolist()) for name, part in groups]
-    asked = [prompts.render("answer_with_passages", question=name, references=texts) for name, texts in shown]
-    texts = generator.write(asked, seed=seed) if asked else []
+    references = [(name, (part.domain + ": " + part.text).tolist()) for name, part in groups]
+    requests = [prompts.render("answer_with_passages", question=name, references=texts) for name, texts in references]
+    texts = generator.write(requests, seed=seed) if requests else []
     rows = [(name, "; ".join(part.document.unique()), len(part)) for name, part in groups]
-    written = pd.DataFrame(rows, columns=["question", "documents", "n_passages"])
-    written.insert(1, "text", texts)
-    return written
+    answers = pd.DataFrame(rows, columns=["question", "documents", "n_passages"])
+    answers.insert(1, "text", texts)
+    return answers

@@ -46,19 +46,19 @@ def check_views(views: pd.DataFrame, embedder: Embedder, *, judge: LanguageJudge
         _, twins = remove_near_duplicates(part.assign(question=part.point_of_view), embedder)
         reasons[twins.index] = "duplicate"
         details[twins.index] = [f"cosine {row.cosine:.3f} with: {row.nearest}" for row in twins.itertuples()]
-    said, asked = (embedder.embed_sentences(views[name].tolist()) for name in ("point_of_view", "question"))
+    stated, questions = (embedder.embed_sentences(views[name].tolist()) for name in ("point_of_view", "question"))
     supports = measure_each(views.explanation.tolist(), views.point_of_view.tolist(), embedder.tune(COVERAGE))
-    views = views.assign(addresses=np.einsum("nd,nd->n", said, asked), supports=supports)
+    views = views.assign(addresses=np.einsum("nd,nd->n", stated, questions), supports=supports)
     bare = (reasons == "") & (views.explanation == "")
     reasons[bare], details[bare] = "no explanation", "no sentence of its documents is left that explains it"
-    open_ = reasons == ""
+    unchecked = reasons == ""
     if judge is not None:
-        reasons[open_], details[open_] = _ask(views[open_], judge)
+        reasons[unchecked], details[unchecked] = _ask(views[unchecked], judge)
     else:
         for why, cosines, needed in (
             ("explanation far from it", views.supports, SUPPORTS), ("far from the question", views.addresses, ADDRESSES)
         ):  # fmt: skip
-            far = open_ & (cosines < needed)
+            far = unchecked & (cosines < needed)
             reasons[far], details[far] = why, [say_cosine(cosine, needed) for cosine in cosines[far]]
     dropped = list_dropped("point of view", views["view"], "").assign(reason=reasons.array, detail=details.array)
     return views[reasons == ""].reset_index(drop=True), dropped[dropped.reason != ""].reset_index(drop=True)
@@ -67,16 +67,16 @@ def check_views(views: pd.DataFrame, embedder: Embedder, *, judge: LanguageJudge
 def _ask(views: pd.DataFrame, judge: LanguageJudge) -> tuple[list[str], list[str]]:
     """Why the judge rejects each view, and more in words; both "" where it accepts it."""
     prompts, planned = judge.prompts, []
-    for asked, said, explained in views[["question", "point_of_view", "explanation"]].itertuples(index=False):
-        prompt = prompts.render("check_view", question=asked, point_of_view=said, candidate=explained)
-        planned.append(Request(prompt, judge.seed, ("0", "1"), f"check_view|{asked}"))
+    for question, view, text in views[["question", "point_of_view", "explanation"]].itertuples(index=False):
+        prompt = prompts.render("check_view", question=question, point_of_view=view, candidate=text)
+        planned.append(Request(prompt, judge.seed, ("0", "1"), f"check_view|{question}"))
     verdicts = ask_planned(planned, judge, partial(read_verdict, pick=prompts.get("check_view").pick))
-    none, said = verdicts.value.isna(), verdicts.value.map("verdict {:g}; 1 accepts".format)
+    none, details = verdicts.value.isna(), verdicts.value.map("verdict {:g}; 1 accepts".format)
     reasons = (
         ("no verdict (" + verdicts.reason + ")").where(none, "").mask(verdicts.value < 0.5, "rejected by the judge")
     )
-    said = said.mask(none, "no 0 or 1 could be read from the judge's reply")
-    return reasons.tolist(), said.mask(verdicts.reason.isin(UNSETTLED), "the judge could not be asked").tolist()
+    details = details.mask(none, "no 0 or 1 could be read from the judge's reply")
+    return reasons.tolist(), details.mask(verdicts.reason.isin(UNSETTLED), "the judge could not be asked").tolist()
 
 
 class _Label(Item):
@@ -124,9 +124,9 @@ def remove_rejected(views: pd.DataFrame, labels: pd.DataFrame) -> Stage:
     gone = against >= REJECTIONS
     details = [f"{count} labels against it; {REJECTIONS} remove it" for count in against[gone]]
     strays = labels["item"].drop(known.index)
-    said = "it was dropped by an earlier step, or is of another run"
+    detail = "it was dropped by an earlier step, or is of another run"
     dropped = [
         list_dropped("point of view", views["view"][gone], "rejected by people", details),
-        list_dropped("label", strays, "of no point of view at hand", said),
+        list_dropped("label", strays, "of no point of view at hand", detail),
     ]
     return views[~gone].reset_index(drop=True), pd.concat(dropped, ignore_index=True)

@@ -54,17 +54,17 @@ def draw_pools(documents: pd.DataFrame, *, seed: int) -> pd.DataFrame:
     """
     documents = documents.drop_duplicates(["question", "text"], ignore_index=True)
     frames = [documents.iloc[:0].assign(pool=0, source="")]
-    for place, (_, own) in enumerate(documents.groupby("question", sort=False)):
-        sides = {"trusted": own.index[own.trusted], "others": own.index[~own.trusted]}
+    for place, (_, group) in enumerate(documents.groupby("question", sort=False)):
+        sides = {"trusted": group.index[group.trusted], "others": group.index[~group.trusted]}
         size = min(map(len, sides.values())) // 2  # of a side: for one pool and the other
         if not size:
             continue
         generator = np.random.default_rng([seed, place])
-        drawn = {side: generator.permutation(rows)[: 2 * size] for side, rows in sides.items()}
+        rows_by_side = {side: generator.permutation(rows)[: 2 * size] for side, rows in sides.items()}
         for pool in (1, 2):
-            parts = {side: rows[(pool - 1) * size : pool * size] for side, rows in drawn.items()}
+            parts = {side: rows[(pool - 1) * size : pool * size] for side, rows in rows_by_side.items()}
             parts["mixed"] = generator.permutation(np.concatenate(list(parts.values())))[:size]
-            frames += [own.loc[np.sort(rows)].assign(pool=pool, source=source) for source, rows in parts.items()]
+            frames += [group.loc[np.sort(rows)].assign(pool=pool, source=source) for source, rows in parts.items()]
     return pd.concat(frames, ignore_index=True)
 
 
@@ -135,9 +135,9 @@ def estimate_rules(left: pd.DataFrame) -> pd.DataFrame:
     for key, group in iterate_groups(left, by):
         value, n = group.loc[group.left_out == "", ["measured", "n"]].iloc[0]
         moved = [group.measured[(group.left_out == way) & (group.measured != value)] for way in WAYS]
-        found = estimate_jackknife(value, *moved, n=int(n))
+        interval = estimate_jackknife(value, *moved, n=int(n))
         share = key["statistic"] in SHARES and not key.get("difference_from")
-        row = key | describe_interval(clip_share(found) if share else found, "expert")
+        row = key | describe_interval(clip_share(interval) if share else interval, "expert")
         if key["statistic"].startswith("odds_ratio"):
             row |= {name: np.exp(row[name]) for name in ("value", "low", "high")}
         rows.append(row | {"resampled": f"{row['resampled']}, {count_units(len(moved[1]), 'domain')}"})

@@ -35,8 +35,8 @@ def split_documents(documents: pd.DataFrame) -> pd.DataFrame:
     cut = cut.explode("text").dropna(subset="text")
     cut = cut.assign(place=cut.groupby(level=0).cumcount() + 1)
     words = cut.text.str.split().str.len()
-    kept = cut[words.between(*_WORDS) & ~cut.text.str.endswith("?")].drop_duplicates(["question", "text"])
-    return kept[["question", "document", "place", "text"]].reset_index(drop=True)
+    sentences = cut[words.between(*_WORDS) & ~cut.text.str.endswith("?")].drop_duplicates(["question", "text"])
+    return sentences[["question", "document", "place", "text"]].reset_index(drop=True)
 
 
 def extract_views(sentences: pd.DataFrame, embedder: Embedder, *, length: int = 6, most: int = MOST) -> pd.DataFrame:
@@ -59,9 +59,9 @@ def extract_views(sentences: pd.DataFrame, embedder: Embedder, *, length: int = 
     from tqdm import tqdm
 
     groups = tqdm(list(sentences.groupby("question", sort=False)), desc="points of view", disable=None)
-    found = [_extract(part, embedder, length, most) for _, part in groups]
+    frames = [_extract(part, embedder, length, most) for _, part in groups]
     columns = ["question", "view", "part", "document", "place", "text"]
-    return pd.concat(found, ignore_index=True)[columns] if found else pd.DataFrame(columns=columns)
+    return pd.concat(frames, ignore_index=True)[columns] if frames else pd.DataFrame(columns=columns)
 
 
 def _extract(sentences: pd.DataFrame, embedder: Embedder, length: int, most: int) -> pd.DataFrame:
@@ -73,16 +73,16 @@ def _extract(sentences: pd.DataFrame, embedder: Embedder, length: int, most: int
     chosen = ordered[ordered.groupby("document").cumcount() < _EACH][:_CANDIDATES].row.to_numpy()
     cosines = np.clip(vectors @ vectors[chosen].T, 0, None)  # [sentences, candidates]
     weights = 1 / sentences.groupby("document").row.transform("size").to_numpy()
-    covered, kept = np.zeros(len(sentences)), list[int]()
+    covered, statements = np.zeros(len(sentences)), list[int]()
     for _ in range(min(most, len(chosen))):
         gains = weights @ np.maximum(cosines - covered[:, None], 0) + _RELEVANCE * near[chosen]
-        gains[kept] = -np.inf
-        kept.append(int(gains.argmax()))
-        covered = np.maximum(covered, cosines[:, kept[-1]])
-    cosines = cosines[:, kept]
-    cosines[chosen[kept]] = -1  # a statement explains nothing
-    views = [f"{question}.{place}" for place in range(1, len(kept) + 1)]
-    points = sentences.iloc[chosen[kept]].assign(view=views, part="point_of_view")
+        gains[statements] = -np.inf
+        statements.append(int(gains.argmax()))
+        covered = np.maximum(covered, cosines[:, statements[-1]])
+    cosines = cosines[:, statements]
+    cosines[chosen[statements]] = -1  # a statement explains nothing
+    views = [f"{question}.{place}" for place in range(1, len(statements) + 1)]
+    points = sentences.iloc[chosen[statements]].assign(view=views, part="point_of_view")
     nearest = sentences.assign(view=np.array(views, dtype=object)[cosines.argmax(1)], cosine=cosines.max(1))
     nearest = nearest[nearest.cosine >= _NEAR].sort_values("cosine", ascending=False, kind="stable")
     explained = nearest[nearest.groupby("view").cumcount() < length].sort_values("row").assign(part="explanation")
@@ -94,8 +94,8 @@ def join_views(parts: pd.DataFrame) -> pd.DataFrame:
     """A row a view of `extract_views`: question, view, point_of_view, explanation ("" for none), documents."""
     texts = parts.pivot_table("text", ["question", "view"], "part", aggfunc=" ".join, sort=False)
     texts = texts.reindex(columns=["point_of_view", "explanation"], fill_value="").fillna("")
-    named = parts.drop_duplicates(["question", "view", "document"]).groupby(["question", "view"], sort=False).document
-    return texts.assign(documents=named.agg("; ".join)).rename_axis(columns=None).reset_index()
+    sources = parts.drop_duplicates(["question", "view", "document"]).groupby(["question", "view"], sort=False)
+    return texts.assign(documents=sources.document.agg("; ".join)).rename_axis(columns=None).reset_index()
 
 
 def answer_by_sentences(
@@ -120,6 +120,6 @@ def answer_by_sentences(
             like = (vectors @ vectors[chosen].T).max(axis=1)
             worth = (1 - spread) * near - spread * like
             worth[chosen] = -np.inf
-        said = part.iloc[chosen]
-        rows.append((question, " ".join(said.text), "; ".join(said.document.unique()), len(said)))
+        answer = part.iloc[chosen]
+        rows.append((question, " ".join(answer.text), "; ".join(answer.document.unique()), len(answer)))
     return pd.DataFrame(rows, columns=["question", "text", "documents", "n_sentences"])

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from nfqa.metrics.statistics import count_reasons
 from reproduction.debates.domains import TRUSTED, add_domains
 from reproduction.debates.extract import FEWEST, extract_views, split_documents
 from reproduction.debates.search import Scorer, cut_documents, fuse_rankings, rank_by_vectors, rank_by_words, rerank
@@ -50,7 +51,7 @@ def say_cosine(cosine: float, needed: float) -> str:
     return "no sentence to compare with" if np.isnan(cosine) else f"cosine {cosine:.3f}; {needed} needed"
 
 
-def take_found(documents: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+def list_results(documents: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Questions, and the documents that came with each, as if a search had found them.
 
     Args: documents: question, document, address, text, and any columns that are the same in all rows of a question.
@@ -60,16 +61,16 @@ def take_found(documents: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     same = [name for name in documents if name not in ("document", "address", "text")]
     questions = documents[same].drop_duplicates("question").reset_index(drop=True)
     questions.insert(0, "id", [f"w{place}" for place in range(1, len(questions) + 1)])
-    found = documents[["question", "document", "address", "text"]].merge(questions[["id", "question"]], on="question")
-    ranks = found.groupby("id", sort=False).cumcount() + 1
-    return questions, found.assign(document=found.id + ": " + found.document, rank=ranks)
+    results = documents[["question", "document", "address", "text"]].merge(questions[["id", "question"]], on="question")
+    ranks = results.groupby("id", sort=False).cumcount() + 1
+    return questions, results.assign(document=results.id + ": " + results.document, rank=ranks)
 
 
 def drop_repeats(questions: pd.DataFrame, embedder: Embedder) -> Stage:
     """Questions of which no two are near-duplicates, as `remove_near_duplicates` has them. Columns: id, question."""
-    kept, removed = remove_near_duplicates(questions, embedder)
+    left, removed = remove_near_duplicates(questions, embedder)
     details = [f"cosine {row.cosine:.3f} with: {row.nearest}" for row in removed.itertuples()]
-    return kept.reset_index(drop=True), list_dropped("question", removed.id, "near-duplicate", details)
+    return left.reset_index(drop=True), list_dropped("question", removed.id, "near-duplicate", details)
 
 
 def expand_questions(questions: pd.DataFrame) -> pd.DataFrame:
@@ -93,12 +94,12 @@ def search_collection(
     Returns: id, question, document, address, text, rank.
     """
     chunks = cut_documents(documents, size=CHUNK)
-    asked = list(dict.fromkeys(queries["query"]))
-    ranked = pd.concat([rank_by_words(asked, chunks, top=FOUND), rank_by_vectors(asked, chunks, embedder, top=FOUND)])
-    own = queries.merge(ranked, on="query", sort=False).drop(columns="query").rename(columns={"id": "query"})
-    fused = fuse_rankings(own, top=FOUND).rename(columns={"query": "id"})
-    found = fused[["id", "document", "rank"]].merge(documents, on="document", sort=False)
-    return questions[["id", "question"]].merge(found, on="id", sort=False), list_dropped("question", [], "")
+    texts = list(dict.fromkeys(queries["query"]))
+    ranked = pd.concat([rank_by_words(texts, chunks, top=FOUND), rank_by_vectors(texts, chunks, embedder, top=FOUND)])
+    by_id = queries.merge(ranked, on="query", sort=False).drop(columns="query").rename(columns={"id": "query"})
+    fused = fuse_rankings(by_id, top=FOUND).rename(columns={"query": "id"})
+    results = fused[["id", "document", "rank"]].merge(documents, on="document", sort=False)
+    return questions[["id", "question"]].merge(results, on="id", sort=False), list_dropped("question", [], "")
 
 
 def search_web(questions: pd.DataFrame, queries: pd.DataFrame, search: Search) -> Stage:
@@ -114,41 +115,41 @@ def search_web(questions: pd.DataFrame, queries: pd.DataFrame, search: Search) -
             frames.append(search(part.tolist()).reindex(columns=_HELD).astype(object).assign(id=identifier))
         except (ValueError, OSError, RuntimeError) as error:  # what a server or a network does, each in its own way
             failed[identifier] = [*str(error).splitlines(), type(error).__name__][0][:200]
-    found = pd.concat(frames, ignore_index=True).fillna({"missing": "", "detail": ""})
-    found = found.infer_objects().astype({"rank": float, "missing": str, "detail": str})
-    empty = found.text.str.strip() == ""
-    gone = found[empty].drop_duplicates(["id", "document"])
+    results = pd.concat(frames, ignore_index=True).fillna({"missing": "", "detail": ""})
+    results = results.infer_objects().astype({"rank": float, "missing": str, "detail": str})
+    empty = results.text.str.strip() == ""
+    gone = results[empty].drop_duplicates(["id", "document"])
     gone = gone.assign(missing=gone.missing.replace("", "no text"))
     details = gone.detail.replace("", "it came without a text")
-    texts = found[~empty].drop_duplicates(["id", "document"])[["id", "document", "address", "text"]]
-    fused = fuse_rankings(found[~empty].rename(columns={"id": "query"}), top=FOUND).rename(columns={"query": "id"})
-    kept = questions[["id", "question"]].merge(fused[["id", "document", "rank"]].merge(texts), on="id", sort=False)
-    none = questions.id[~questions.id.isin([*kept.id, *failed])]
+    texts = results[~empty].drop_duplicates(["id", "document"])[["id", "document", "address", "text"]]
+    fused = fuse_rankings(results[~empty].rename(columns={"id": "query"}), top=FOUND).rename(columns={"query": "id"})
+    ranked = questions[["id", "question"]].merge(fused[["id", "document", "rank"]].merge(texts), on="id", sort=False)
+    none = questions.id[~questions.id.isin([*ranked.id, *failed])]
     counts = gone.id.value_counts().reindex(none, fill_value=0)
     dropped = [
         list_dropped("question", failed, "search failed", failed.values()),
         list_dropped("document", gone.id + ": " + gone.document, "", details).assign(reason=gone.missing.array),
         list_dropped("question", none, "no document found", counts.map("{} found, none with a text".format)),
     ]
-    return kept, pd.concat(dropped, ignore_index=True)
+    return ranked, pd.concat(dropped, ignore_index=True)
 
 
-def keep_trusted(found: pd.DataFrame, *, every: bool = False) -> Stage:
+def keep_trusted(documents: pd.DataFrame, *, every: bool = False) -> Stage:
     """Documents of trusted suffixes, as `add_domains` has them; one without an address, a user's own file, is kept too.
 
     Args: every: keep all documents, and only say which are trusted.
     """
-    known = add_domains(found)
-    known = known.assign(trusted=known.trusted | (known.address.str.strip() == ""))
-    gone = known[~known.trusted & (not every)]
-    hosts = ("domain " + gone.domain.astype(str)).where(gone.domain != "", "an address without a domain")
+    rated = add_domains(documents)
+    rated = rated.assign(trusted=rated.trusted | (rated.address.str.strip() == ""))
+    untrusted = rated[~rated.trusted & (not every)]
+    hosts = ("domain " + untrusted.domain.astype(str)).where(untrusted.domain != "", "an address without a domain")
     details = hosts + f", not under {', '.join(TRUSTED)}"
-    dropped = list_dropped("document", gone.id + ": " + gone.document, "domain not trusted", details)
-    return known.drop(gone.index).reset_index(drop=True), dropped
+    dropped = list_dropped("document", untrusted.id + ": " + untrusted.document, "domain not trusted", details)
+    return rated.drop(untrusted.index).reset_index(drop=True), dropped
 
 
 def keep_nearest(
-    questions: pd.DataFrame, found: pd.DataFrame, score: Scorer,
+    questions: pd.DataFrame, documents: pd.DataFrame, score: Scorer,
     *, top: int = KEPT, fewest: int = FEWEST_DOCUMENTS, near: float = NEAR,
 ) -> Stage:  # fmt: skip
     """The `top` documents of each question by their best chunk's score; questions with fewer than `fewest` are dropped.
@@ -156,17 +157,17 @@ def keep_nearest(
     Args: score: of (question, text) pairs; near: the score that a document needs, -inf for none.
     Returns: the columns of `found` with rank and score.
     """
-    if found.empty:
+    if documents.empty:
         none = list_dropped("question", questions.id, f"fewer than {fewest} documents", f"none left; {fewest} needed")
-        return found.assign(score=0.0), none
-    chunks = cut_documents(found.drop_duplicates("document")[["document", "text"]], size=CHUNK)
-    ranked = rerank(found.rename(columns={"question": "query"}), chunks, score, top=len(chunks))
+        return documents.assign(score=0.0), none
+    chunks = cut_documents(documents.drop_duplicates("document")[["document", "text"]], size=CHUNK)
+    ranked = rerank(documents.rename(columns={"question": "query"}), chunks, score, top=len(chunks))
     ranked = ranked.rename(columns={"query": "question"})[["question", "document", "rank", "score"]]
-    scored = found.drop(columns="rank").merge(ranked, on=["question", "document"], sort=False, validate="m:1")
+    scored = documents.drop(columns="rank").merge(ranked, on=["question", "document"], sort=False, validate="m:1")
     far, late = scored.score < near, scored["rank"] > top
-    kept, late = scored[~far & ~late], late & ~far
-    kept = kept.iloc[np.lexsort([kept["rank"], pd.factorize(kept.id)[0]])]
-    counts = questions.id.map(kept.id.value_counts()).fillna(0).astype(int)
+    nearest, late = scored[~far & ~late], late & ~far
+    nearest = nearest.iloc[np.lexsort([nearest["rank"], pd.factorize(nearest.id)[0]])]
+    counts = questions.id.map(nearest.id.value_counts()).fillna(0).astype(int)
     few, sizes = questions.id[counts < fewest], scored.id.value_counts()
     details = [f"{counts[i]} of {sizes.get(name, 0)} are near enough; {fewest} needed" for i, name in few.items()]
     names, ranks = scored.id + ": " + scored.document, scored["rank"].map("rank {}".format)
@@ -175,22 +176,21 @@ def keep_nearest(
         list_dropped("document", names[late], f"not among the {top} nearest", ranks[late]),
         list_dropped("question", few, f"fewer than {fewest} documents", details),
     ]
-    return kept[~kept.id.isin(few)].reset_index(drop=True), pd.concat(dropped, ignore_index=True)
+    return nearest[~nearest.id.isin(few)].reset_index(drop=True), pd.concat(dropped, ignore_index=True)
 
 
-def extract_parts(found: pd.DataFrame, embedder: Embedder, **how: int) -> pd.DataFrame:
+def extract_parts(documents: pd.DataFrame, embedder: Embedder, **options: int) -> pd.DataFrame:
     """Points of view and explanations of each question's own sentences, by `extract_views`, as `how` has it.
 
     Returns: id, question, view (ID.1, ID.2 ...), part, document, place, text, cosine (1: a sentence of its document).
     """
-    sentences = split_documents(found)
+    sentences = split_documents(documents)
     if len(sentences):
         embedder.prepare(sentences.text, tokens=False)  # all at once: short batches of one question cost more
-    parts = extract_views(sentences, embedder, **how)
-    ids = found.drop_duplicates("question").set_index("question").id
+    parts = extract_views(sentences, embedder, **options)
+    ids = documents.drop_duplicates("question").set_index("question").id
     parts = parts.assign(id=[ids[question] for question in parts.question], cosine=1.0)
-    views = [f"{own}.{view.rpartition('.')[2]}" for own, view in zip(parts.id, parts["view"], strict=True)]
-    return parts.assign(view=views)[PARTS]
+    return parts.assign(view=parts.id + "." + parts["view"].str.replace(r"(?s).*\.", "", regex=True))[PARTS]
 
 
 def keep_debatable(questions: pd.DataFrame, parts: pd.DataFrame, *, fewest: int = FEWEST) -> Stage:
@@ -200,15 +200,15 @@ def keep_debatable(questions: pd.DataFrame, parts: pd.DataFrame, *, fewest: int 
     """
     views = parts.groupby("id")["view"].unique().reindex(questions.id, fill_value=())
     few = views[views.map(len) < fewest]
-    details = [f"{len(own)} left ({', '.join(own) or 'none'}); {fewest} needed" for own in few]
+    details = [f"{len(names)} left ({', '.join(names) or 'none'}); {fewest} needed" for names in few]
     reason = f"fewer than {fewest} points of view" if fewest > 1 else "no point of view left"
     return parts[~parts.id.isin(few.index)].reset_index(drop=True), list_dropped("question", few.index, reason, details)
 
 
 def split_questions(identifiers: Sequence[str]) -> pd.DataFrame:
     """Each id's split, test or dev: round(n · `TEST_SHARE`) drawn for the test split without replacement."""
-    drawn = np.random.default_rng(0).permutation(len(identifiers))[: round(TEST_SHARE * len(identifiers))]
-    split = np.where(np.isin(np.arange(len(identifiers)), drawn), "test", "dev")
+    chosen = np.random.default_rng(0).permutation(len(identifiers))[: round(TEST_SHARE * len(identifiers))]
+    split = np.where(np.isin(np.arange(len(identifiers)), chosen), "test", "dev")
     return pd.DataFrame({"id": list(identifiers), "split": split})
 
 
@@ -219,8 +219,7 @@ def count_funnel(steps: Sequence[tuple[str, str, int]], dropped: pd.DataFrame) -
     Returns: step, unit, given, kept, dropped, reasons ("near-duplicate 2; ...").
     """
     rows = []
-    for step, unit, given in steps:
-        reasons = dropped.reason[(dropped.step == step) & (dropped.unit == unit)].value_counts(sort=False)
-        said = "; ".join(f"{reason} {count}" for reason, count in reasons.items())
-        rows.append((step, unit, given, given - int(reasons.sum()), int(reasons.sum()), said))
+    for step, unit, total in steps:
+        reasons = dropped.reason[(dropped.step == step) & (dropped.unit == unit)]
+        rows.append((step, unit, total, total - len(reasons), len(reasons), count_reasons(reasons)))
     return pd.DataFrame(rows, columns=["step", "unit", "given", "kept", "dropped", "reasons"])

@@ -47,8 +47,8 @@ def rank_by_words(queries: Sequence[str], texts: pd.DataFrame, *, top: int) -> p
     index = bm25s.BM25(k1=1.5, b=0.75)
     index.index(bm25s.tokenize(texts.text.tolist(), stopwords="en", show_progress=False), show_progress=False)
 
-    def find(asked: Sequence[str], depth: int) -> tuple[NDArray, NDArray]:
-        tokens = bm25s.tokenize(list(asked), stopwords="en", return_ids=False, show_progress=False)
+    def find(batch: Sequence[str], depth: int) -> tuple[NDArray, NDArray]:
+        tokens = bm25s.tokenize(list(batch), stopwords="en", return_ids=False, show_progress=False)
         return index.retrieve(tokens, k=depth, show_progress=False)
 
     ranked = _rank_chunks(queries, texts, find, top, "bm25")
@@ -60,8 +60,8 @@ def rank_by_vectors(queries: Sequence[str], texts: pd.DataFrame, embedder: Embed
     vectors = dict(zip(queries, embedder.embed_queries(list(queries)), strict=True))
     held = embedder.embed_sentences(texts.text.tolist())
 
-    def find(asked: Sequence[str], depth: int) -> tuple[NDArray, NDArray]:
-        return find_nearest(np.stack([vectors[query] for query in asked]), held, top=depth)
+    def find(batch: Sequence[str], depth: int) -> tuple[NDArray, NDArray]:
+        return find_nearest(np.stack([vectors[query] for query in batch]), held, top=depth)
 
     return _rank_chunks(queries, texts, find, top, "vectors")
 
@@ -74,13 +74,13 @@ def _rank_chunks(
     Other chunks of the documents before may come between: so many chunks hold the best `top` documents for sure.
     """
     depth = min(int(texts.document.value_counts()[: top - 1].sum()) + 1, len(texts))
-    asked, ranked = list(dict.fromkeys(queries)), []
-    for first in range(0, len(asked), _QUERIES):
-        part = asked[first : first + _QUERIES]
-        found, scores = find(part, depth)
-        order = np.argsort(found, axis=1)  # of equal scores the first text
-        found, scores = np.take_along_axis(found, order, axis=1), np.take_along_axis(scores, order, axis=1)
-        rows = {"query": np.repeat(part, depth), "document": texts.document.to_numpy()[found.ravel()]}
+    distinct, ranked = list(dict.fromkeys(queries)), []
+    for first in range(0, len(distinct), _QUERIES):
+        part = distinct[first : first + _QUERIES]
+        places, scores = find(part, depth)
+        order = np.argsort(places, axis=1)  # of equal scores the first text
+        places, scores = np.take_along_axis(places, order, axis=1), np.take_along_axis(scores, order, axis=1)
+        rows = {"query": np.repeat(part, depth), "document": texts.document.to_numpy()[places.ravel()]}
         ranked.append(_number(pd.DataFrame(rows | {"score": scores.ravel().astype(float)}), top, method))
     return pd.concat(ranked, ignore_index=True)
 
@@ -96,9 +96,9 @@ def find_nearest(
     places = np.empty((len(queries), top), dtype=np.intp)
     for first in range(0, len(queries), _QUERIES):
         products = queries[first : first + _QUERIES] @ vectors.T
-        kept = np.sort(np.argpartition(-products, top - 1, axis=1)[:, :top], axis=1)
-        order = np.argsort(-np.take_along_axis(products, kept, axis=1), axis=1, kind="stable")
-        places[first : first + _QUERIES] = np.take_along_axis(kept, order, axis=1)
+        best = np.sort(np.argpartition(-products, top - 1, axis=1)[:, :top], axis=1)
+        order = np.argsort(-np.take_along_axis(products, best, axis=1), axis=1, kind="stable")
+        places[first : first + _QUERIES] = np.take_along_axis(best, order, axis=1)
     return places, np.einsum("qd,qtd->qt", queries, vectors[places])
 
 

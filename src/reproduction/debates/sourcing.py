@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
@@ -25,13 +24,13 @@ def find_near_duplicates(vectors: NDArray[np.floating], *, threshold: float = TH
     Args: vectors: [N, D], of unit length.
     Returns: left, right (places, left < right), cosine; sorted by places.
     """
-    found = []
+    pairs = []
     for first in range(0, len(vectors), _ROWS):
         cosines = vectors[first : first + _ROWS] @ vectors[first:].T
         rows, columns = np.nonzero(np.triu(cosines >= threshold - 1e-6, k=1))
         block = {"left": rows + first, "right": columns + first, "cosine": cosines[rows, columns]}
-        found.append(pd.DataFrame(block))
-    return pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=["left", "right", "cosine"])
+        pairs.append(pd.DataFrame(block))
+    return pd.concat(pairs, ignore_index=True) if pairs else pd.DataFrame(columns=["left", "right", "cosine"])
 
 
 def choose_removed(pairs: pd.DataFrame, *, method: Method = "greedy") -> list[int]:
@@ -98,51 +97,3 @@ def list_questions(*sources: QuestionSet | pd.DataFrame) -> pd.DataFrame:
     ]  # fmt: skip
     listed = pd.concat(frames).reindex(columns=["dataset", "source", "question"])
     return listed.assign(source=listed.source.astype(object).fillna("")).drop_duplicates(ignore_index=True)
-
-
-def count_kept(questions: pd.DataFrame, vectors: NDArray[np.floating], *, thresholds: Sequence[float]) -> pd.DataFrame:
-    """How many questions of each source are left, by the threshold and how the ones to remove are chosen.
-
-    Args: questions: dataset, source; vectors: [questions, D], of unit length, one a question.
-    Returns: threshold, method, dataset, source, n_sourced, n_kept, and n_pairs (near-duplicates among all).
-    """
-    pairs = find_near_duplicates(vectors, threshold=min(thresholds))
-    counted = []
-    for threshold in thresholds:
-        alike = pairs[pairs.cosine >= threshold - 1e-6]
-        for method in get_args(Method):
-            kept = np.ones(len(questions), dtype=bool)
-            kept[choose_removed(alike, method=method)] = False
-            sources = questions.assign(kept=kept).groupby(["dataset", "source"], sort=False).kept
-            counts = sources.agg(n_sourced="size", n_kept="sum").reset_index()
-            counted.append(counts.assign(threshold=threshold, method=method, n_pairs=len(alike)))
-    return pd.concat(counted, ignore_index=True)
-
-
-def score_cohesion(vectors: NDArray[np.floating], topics: Sequence[int]) -> float:
-    """How alike the texts of a topic are: the mean cosine of two of its texts, averaged over topics.
-
-    With v the vectors of a topic's n texts it is (|Σ v|² - n) / (n (n - 1)), so that no pair is looked at. Outliers
-    have no part; NaN where no topic has two texts.
-
-    Args: vectors: [N, D], of unit length; topics: [N].
-    """
-    frame = pd.DataFrame(np.asarray(vectors, dtype=np.float64)).groupby(np.asarray(topics))
-    sizes = frame.size().drop(index=OUTLIER, errors="ignore")
-    sizes = sizes[sizes > 1]
-    squares = (frame.sum().loc[sizes.index] ** 2).sum(axis=1)
-    return float(((squares - sizes) / (sizes * (sizes - 1))).mean())
-
-
-def place_nearest(
-    vectors: NDArray[np.floating], topics: Sequence[int], others: NDArray[np.floating]
-) -> tuple[list[int], list[float]]:
-    """The topic whose mean vector is nearest by cosine to each other text, and the cosine.
-
-    Args: vectors: [N, D] and topics: [N], of the texts that the topics were found in, where outliers have no part;
-        others: [M, D]; all of unit length.
-    """
-    frame = pd.DataFrame(np.asarray(vectors)).groupby(np.asarray(topics)).mean().drop(index=OUTLIER, errors="ignore")
-    centres = frame.to_numpy() / np.linalg.norm(frame.to_numpy(), axis=1, keepdims=True)
-    cosines = others @ centres.T
-    return frame.index[cosines.argmax(axis=1)].tolist(), cosines.max(axis=1).tolist()

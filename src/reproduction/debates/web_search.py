@@ -122,7 +122,7 @@ def fetch_pages(addresses: Sequence[str], cache: Path | None = None, **options: 
     store, reader = Store(cache, "page_texts", text="TEXT", missing="TEXT", detail="TEXT"), PageReader()
     pages = store.read(addresses)
     wanted = pd.Series([address for address in addresses if address not in pages], dtype=str)
-    hosts = [own for _, own in wanted.groupby(wanted.str.split("/").str[2].fillna(""))]
+    hosts = [pages_of_host for _, pages_of_host in wanted.groupby(wanted.str.split("/").str[2].fillna(""))]
 
     def visit(host: Iterable[str]) -> list[tuple[str, str, str, str]]:
         client = PoliteClient(**options)

@@ -48,32 +48,33 @@ def write_queries(questions: pd.DataFrame, generator: Asker, prompts: PromptSet)
     return pd.DataFrame(rows, columns=["id", "query"]), dropped
 
 
-def write_parts(found: pd.DataFrame, generator: Asker, prompts: PromptSet, embedder: Embedder) -> Stage:
+def write_parts(documents: pd.DataFrame, generator: Asker, prompts: PromptSet, embedder: Embedder) -> Stage:
     """Points of view of each question's documents, then an explanation of each, by a language model.
 
     A sentence comes from the nearest sentence of the point of view's documents, by cosine; below 0.5 it comes from
     none and is dropped. An explanation is refused where fewer than half of its sentences are left.
 
-    Args: found: id, question, document, text.
+    Args: documents: id, question, document, text.
     Returns: parts, as `extract_parts` gives them, text as it was written, document and place of the sentence that it
         comes from; what is dropped, a question, point of view or sentence, with its reason.
     Source: DebateQA, section 3.2 and its Algorithm 1.
     """
-    points, dropped = list_points(found, generator, prompts)
-    texts = _cut(found).set_index(["id", "document"]).text
-    asked = []
+    points, dropped = list_points(documents, generator, prompts)
+    texts = _cut(documents).set_index(["id", "document"]).text
+    requests = []
     for point in points.itertuples():
-        given = {"question": point.question, "point_of_view": point.point_of_view}
-        shown = [texts[point.id, name] for name in point.documents]
-        asked.append(prompts.render("write_explanation", references=shown, **given))
-    replies = generator.write(asked) if asked else []
-    sentences = split_documents(found.assign(question=found.id)).rename(columns={"question": "id"})
+        references = [texts[point.id, name] for name in point.documents]
+        view = {"question": point.question, "point_of_view": point.point_of_view}
+        requests.append(prompts.render("write_explanation", references=references, **view))
+    replies = generator.write(requests) if requests else []
+    sentences = split_documents(documents.assign(question=documents.id)).rename(columns={"question": "id"})
     by_question, frames, lost = dict(list(sentences.groupby("id"))), [], [dropped]
     for point, reply in zip(points.to_dict("records"), replies, strict=True):
-        own = by_question.get(point["id"], sentences[:0])
-        own = own[own.document.isin(point["documents"])]
-        said = pd.DataFrame({"text": [point["point_of_view"], *split_answer(reply or "")]})
-        placed = _anchor(said, own, embedder).assign(**{name: point[name] for name in ("id", "question", "view")})
+        candidates = by_question.get(point["id"], sentences[:0])
+        candidates = candidates[candidates.document.isin(point["documents"])]
+        written = pd.DataFrame({"text": [point["point_of_view"], *split_answer(reply or "")]})
+        names = {name: point[name] for name in ("id", "question", "view")}
+        placed = _anchor(written, candidates, embedder).assign(**names)
         placed["part"] = np.where(placed.index == 0, "point_of_view", "explanation")
         far = (placed.part == "explanation") & ~(placed.cosine >= ANCHORED)
         size = len(placed) - 1
@@ -83,30 +84,30 @@ def write_parts(found: pd.DataFrame, generator: Asker, prompts: PromptSet, embed
             lost.append(list_dropped("point of view", [point["view"]], why, more))
             continue
         details = [say_cosine(cosine, ANCHORED) for cosine in placed.cosine[far]]
-        names = f"{point['view']}: " + placed.text[far].str[:60]
-        lost.append(list_dropped("sentence", names, "no source near", details))
+        items = f"{point['view']}: " + placed.text[far].str[:60]
+        lost.append(list_dropped("sentence", items, "no source near", details))
         frames.append(placed[~far])
     parts = pd.concat(frames or [pd.DataFrame(columns=PARTS)], ignore_index=True)
     return parts[PARTS], pd.concat(lost, ignore_index=True)
 
 
-def list_points(found: pd.DataFrame, generator: Asker, prompts: PromptSet) -> Stage:
+def list_points(documents: pd.DataFrame, generator: Asker, prompts: PromptSet) -> Stage:
     """The points of view that a language model lists, with their documents, read strictly by `choose_points`.
 
     Returns: id, question, view (ID.1, ID.2 ...), point_of_view, documents (a list of names); what is dropped: a
         question for no reply, an unreadable one or no points; a point for documents that aren't there or a repetition.
     """
-    groups = list(_cut(found).groupby(["id", "question"], sort=False))
-    asked = [prompts.render("extract_views", question=key[1], references=part.text.tolist()) for key, part in groups]
+    groups = list(_cut(documents).groupby(["id", "question"], sort=False))
+    requests = [prompts.render("extract_views", question=key[1], references=part.text.tolist()) for key, part in groups]
     rows, lost = [], [list_dropped("question", [], "")]
-    for ((identifier, question), part), reply in zip(groups, generator.write(asked), strict=True):
+    for ((identifier, question), part), reply in zip(groups, generator.write(requests), strict=True):
         names = part.document.tolist()
         points, refused = choose_points(reply, len(names))
         for place, why, detail in refused:
             unit, item = ("point of view", f"{identifier}.{place}") if place else ("question", identifier)
             lost.append(list_dropped(unit, [item], why, detail))
-        for n, text, own in points:
-            rows.append((identifier, question, f"{identifier}.{n}", text, [names[number - 1] for number in own]))
+        for n, text, numbers in points:
+            rows.append((identifier, question, f"{identifier}.{n}", text, [names[number - 1] for number in numbers]))
     columns = ["id", "question", "view", "point_of_view", "documents"]
     return pd.DataFrame(rows, columns=columns), pd.concat(lost, ignore_index=True)
 
@@ -126,14 +127,14 @@ def choose_points(reply: str | None, n_documents: int) -> tuple[list[Point], lis
     points: list[Point] = []
     refused = [] if listed else [(0, "no points of view", "the reply is an empty list")]
     for place, point in enumerate(listed, start=1):
-        text, named = " ".join(point.point_of_view.split()), tuple(dict.fromkeys(point.documents))
-        strays = [number for number in named if not 1 <= number <= n_documents]
+        text, numbers = " ".join(point.point_of_view.split()), tuple(dict.fromkeys(point.documents))
+        strays = [number for number in numbers if not 1 <= number <= n_documents]
         if strays:
             refused.append((place, "names a document that isn't there", f"document {strays[0]} of {n_documents}"))
         elif text.casefold() in {known.casefold() for _, known, _ in points}:
             refused.append((place, "repeats a point of view", text[:60]))
         else:
-            points.append((place, text, named))
+            points.append((place, text, numbers))
     return points, refused
 
 
@@ -143,27 +144,27 @@ def _find_list(reply: str) -> Any:
     place = 0
     while start := _LIST.search(reply, place):
         try:
-            found, place = json.JSONDecoder().raw_decode(reply, start.start())
+            value, place = json.JSONDecoder().raw_decode(reply, start.start())
         except json.JSONDecodeError:
             place = start.end()
         else:
-            lists += [] if found in lists else [found]
+            lists += [] if value in lists else [value]
     if len(lists) > 1:
         raise ValueError(f"{len(lists)} different lists")
     return lists[0] if lists else json.loads(reply)
 
 
-def _cut(found: pd.DataFrame) -> pd.DataFrame:
+def _cut(documents: pd.DataFrame) -> pd.DataFrame:
     """Documents as they are; those of a question that are too long together, each cut to an equal share of the room."""
-    lengths = found.text.str.len().groupby(found.id)
+    lengths = documents.text.str.len().groupby(documents.id)
     most = (ROOM // lengths.transform("size")).where(lengths.transform("sum") > ROOM, ROOM)
-    return found.assign(text=[text[:length] for text, length in zip(found.text, most, strict=True)])
+    return documents.assign(text=[text[:length] for text, length in zip(documents.text, most, strict=True)])
 
 
-def _anchor(said: pd.DataFrame, sentences: pd.DataFrame, embedder: Embedder) -> pd.DataFrame:
+def _anchor(texts: pd.DataFrame, sentences: pd.DataFrame, embedder: Embedder) -> pd.DataFrame:
     """Each text with the document and place of the nearest sentence, and its cosine; NaN and "" without sentences."""
     if sentences.empty:
-        return said.assign(document="", place=0, cosine=np.nan)
-    cosines = embedder.embed_sentences(said.text.tolist()) @ embedder.embed_sentences(sentences.text.tolist()).T
-    nearest = sentences.iloc[cosines.argmax(axis=1)]
-    return said.assign(document=nearest.document.to_numpy(), place=nearest.place.to_numpy(), cosine=cosines.max(axis=1))
+        return texts.assign(document="", place=0, cosine=np.nan)
+    cosines = embedder.embed_sentences(texts.text.tolist()) @ embedder.embed_sentences(sentences.text.tolist()).T
+    nearest = sentences[["document", "place"]].iloc[cosines.argmax(axis=1)].reset_index(drop=True)
+    return texts.join(nearest).assign(cosine=cosines.max(axis=1))
