@@ -13,7 +13,7 @@ from test_judging import LOGITS, find_fenced, list_prompts, make_draw, make_judg
 
 from nfqa.metrics.references import Draw
 from nfqa.models.chat import Reply
-from reproduction.studies.candidate_pairs import judge_candidates
+from reproduction.studies.baselines import judge_candidates
 from reproduction.studies.health import measure_missing
 
 TEXTS = ("best", "good", "also good", "bad")

@@ -38,17 +38,6 @@ def list_worked(names, own):
     return zip(prompts, [reference.text for reference in draw.references], strict=True)
 
 
-def test_a_listwise_prompt_reads_the_list_once_and_examples_bring_lists_of_their_own():
-    table = read_values(RESULTS / "cost.csv")
-    for dataset in ("antique", "trec_dl_nf"):
-        of = {"dataset": dataset, "prompts": "upstream", "statistic": "tokens", "references": "the list"}
-        plain, shown, pairs = (
-            pick(table, metric=metric, shots=shots, **of).value
-            for metric, shots in (("listwise", 0), ("listwise", 3), ("pairwise", 0))
-        )
-        assert plain < shown < pairs
-
-
 def test_reasons_name_the_numbers_that_were_measured():
     rows = read_papers(PROJECT)["linkage"].published.query("artefact == 'table_02' and metric == 'bleu'")
     rows = rows[(rows.dataset == "antique") & (rows.statistic != "pearson")]
@@ -60,16 +49,3 @@ def test_reasons_name_the_numbers_that_were_measured():
         told = [f"{number:.3f}" for number in (ours.value, ours.spread, pick(table, **of).value)]
         assert re.findall(r"0\.\d{3}\b", row.reason) == told
         assert abs(ours.value - row.published) < ours.spread
-
-
-def test_what_reads_neither_question_nor_reference_is_above_what_reads_both_on_webglm():
-    table = read_values(RESULTS / "table_05.csv")
-    found = {
-        (name, statistic): pick(table, dataset="webglm", metric=name, statistic=statistic).value
-        for name in ("by_system", "word_count", "rougel", "bleu", "bertscore")
-        for statistic in ("acc_best", "acc_best_worst")
-    }
-    for blind in ("by_system", "word_count"):
-        for metric in ("rougel", "bleu", "bertscore"):
-            for statistic in ("acc_best", "acc_best_worst"):
-                assert found[blind, statistic] > found[metric, statistic]

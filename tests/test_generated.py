@@ -26,7 +26,6 @@ from reproduction.studies.generated import (
     draw_stand_ins,
     make_no_truth_list,
     make_one_truth_list,
-    make_references_candidates,
     split_answers,
     write_lists,
     write_stand_ins,
@@ -244,17 +243,6 @@ def test_lists_by_rule_for_every_question_and_seed_take_foreign_texts_from_other
             assert [answer.text.split()[1] == own for answer in draw.references] == [True, True, True, False]
     again = draw_stand_ins([SET], truth=truth, seeds=[1], embedder=StubEmbedder())
     assert list(again.draw) == list(draws.draw[12:])
-
-
-def test_references_as_candidates_are_judged_beside_a_graded_list_that_lacks_them() -> None:
-    alone = Question("why?", (Answer("a", "Because it is.", 3),))
-    both = QuestionSet(SET.name, (alone, *SET.questions[:1]), "sample", "0")
-    draws = draw_stand_ins([both], truth="one", seeds=[0], embedder=StubEmbedder())
-    lonely, swapped = make_references_candidates(draws).draw
-    assert (lonely.dropped, lonely.candidates) == ("no_other_reference", ())
-    assert swapped.candidates == draws.draw[1].references
-    assert [answer.label for answer in swapped.references] == [3, 2, 1, 0]
-    assert {answer.text for answer in swapped.references} <= {answer.text for answer in draws.draw[1].candidates}
 
 
 @pytest.mark.parametrize(("truth", "first"), [("one", "write_best"), ("none", "write_answer")])

@@ -13,20 +13,14 @@ from notebook_cells import run_notebook, use_rule
 from scipy.stats import spearmanr
 from test_listwise import StubEmbedder
 
-from nfqa.files.records import Answer, Question
-from nfqa.metrics.references import Draw
 from nfqa.models.chat import Request
 from reproduction.open import Lab
-from reproduction.studies.drawing import alter_candidates
 from reproduction.studies.health import (
     average_by_question,
     correlate_seeds,
     measure_effect,
     measure_length,
-    measure_order,
     pair_scores,
-    score_orders,
-    take_candidates,
 )
 
 WORDS = np.array([3, 9, 4, 12, 7, 5, 20, 6])
@@ -89,41 +83,6 @@ def test_a_default_in_place_of_missing_verdicts_moves_the_agreement() -> None:
     gap = rank_correlate(filled, GRADES) - rank_correlate(SCORES[has], GRADES[has])
     assert effect.value.item() == pytest.approx(gap)
     assert average_by_question(lacking, lacking.score.isna(), "share").measured.item() == 0.25
-
-
-def test_candidates_are_thinned_and_altered_one_by_one() -> None:
-    answers = tuple(Answer(f"a{i}", f"text {i}", i % 4) for i in range(9))
-    draws = pd.DataFrame({"question": ["why?"], "draw": [Draw(Question("why?", answers), answers[:1], answers[1:])]})
-    few = take_candidates(draws, 3).draw[0].candidates
-    assert len(few) == 3
-    assert set(few) <= set(answers[1:])
-    assert take_candidates(draws, 4).draw[0].candidates[:3] == few  # whatever the number, the same come first
-    assert take_candidates(draws, 99).draw[0].references == answers[:1]
-    altered = alter_candidates(draws, "{question} {text}".format).draw[0]
-    assert altered.candidates[0] == Answer("a1", "why? text 1", 1)
-    assert altered.references == answers[:1]
-    assert alter_candidates(draws, "{question}".format).draw[0].candidates[0].text == "why?"
-
-
-def test_order_by_hand() -> None:
-    columns = ["question", "answer", "grade", "candidate_first", "reference_first"]
-    rows = [
-        ("q", "x", 3, 1, -1),  # the candidate both times
-        ("q", "x", 3, 1, 1),  # the first both times: flips
-        ("q", "x", 3, 0, -1),  # a tie, then the candidate: flips
-        ("q", "x", 3, np.nan, 1),  # unreadable once
-        ("q", "y", 0, -1, 0),
-        ("r", "", np.nan, np.nan, np.nan),  # nothing compared
-    ]
-    choices = pd.DataFrame(rows, columns=columns)
-    found = measure_order(choices).set_index(["statistic", "question"]).measured
-    assert found["flip_rate", "q"] == pytest.approx(3 / 4)
-    assert found["first_chosen", "q"] == pytest.approx(4 / 7)  # decided are 1 -1, 1 1, -1, 1 and -1
-    assert found.loc[:, "r"].isna().all()
-    pairs = score_orders(choices).set_index(["question", "answer"])
-    assert pairs.other["q", "x"] == pytest.approx(2 / 3)
-    assert pairs.score["q", "x"] == pytest.approx((2 / 3 - 0) / 2)  # candidate last: -(-1 + 1 - 1 + 1) / 4 = 0
-    assert pairs.score["q", "y"] == -0.5
 
 
 @pytest.fixture

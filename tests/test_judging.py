@@ -30,7 +30,6 @@ from nfqa.metrics.judging import (
 from nfqa.metrics.references import Draw
 from nfqa.models.chat import Decoding, Failure, Reply
 from reproduction.studies.drawing import draw_list, make_shots
-from reproduction.studies.health import to_ten
 
 METHODS: tuple[JudgeMethod, ...] = get_args(JudgeMethod)
 REFERENCES = tuple(Answer(f"r{grade}", f"reference of grade {grade}", grade) for grade in (3, 2, 1, 0))
@@ -346,16 +345,6 @@ def test_questions_that_can_not_fill_the_list_serve_after_those_that_can_and_eac
     assert len(set(shots)) == 10
     with pytest.raises(ValueError, match=r"11 shots wanted, but the questions leave only 10 candidates to show"):
         make_shots(given, (3, 2, 1, 0), count=11)
-
-
-def test_scores_of_all_methods_fit_one_scale_from_worst_to_best():
-    np.testing.assert_allclose(to_ten(np.array([-1, 0, 0.5, 1]), "pairwise", 4), [0, 5, 7.5, 10])
-    # 4 references: rank 1 is 10, rank 5 is 0, rank 3 stands half way
-    np.testing.assert_allclose(to_ten(np.array([-1, -3, -5]), "listwise", 4), [10, 5, 0])
-    np.testing.assert_allclose(to_ten(np.array([-1, -9]), "listwise", 8), [10, 0])
-    for method in ("pointwise", "pointwise_ref"):
-        np.testing.assert_array_equal(to_ten(np.array([0, 7.5, 10]), method, 4), [0, 7.5, 10])
-    assert np.isnan(to_ten(np.array([np.nan]), "listwise", 4)).all()
 
 
 def test_a_signature_holds_prompt_decoding_cut_and_seed():

@@ -22,17 +22,17 @@ from nfqa.metrics.listwise import (
     read_trained,
 )
 from nfqa.metrics.references import Draw
-from reproduction.studies.drawing import draw_references
+from reproduction.studies.drawing import draw_references, find_own_list
 from reproduction.studies.listwise_training import (
     FOLDS,
     describe_candidates,
     find_fold,
+    fit_apart,
     fit_by_size,
     fit_scorer,
     is_development,
     make_training_rows,
     open_scorers,
-    train_scorers,
 )
 
 LIST = (3, 2, 1, 0)
@@ -215,13 +215,18 @@ def make_set(name: str, questions: Sequence[Question]) -> QuestionSet:
     return QuestionSet(name, tuple(questions), "sample", "0")
 
 
+def train(training: QuestionSet, dataset: QuestionSet, composition: Sequence[int]) -> dict:
+    rows = [(question, make_training_rows(question, composition, StubEmbedder())) for question in training.questions]
+    return fit_apart(rows, dataset)
+
+
 def test_a_question_s_scorer_never_saw_its_fold():
     questions = make_questions(25)
-    before = train_scorers(make_set("antique", questions), make_set("antique", questions), StubEmbedder(), LIST)
+    before = train(make_set("antique", questions), make_set("antique", questions), LIST)
     changed = 7
     answers = tuple(replace(answer, label=3 - answer.label) for answer in questions[changed].answers)
     others = [*questions[:changed], replace(questions[changed], answers=answers), *questions[changed + 1 :]]
-    after = train_scorers(make_set("antique", others), make_set("antique", questions), StubEmbedder(), LIST)
+    after = train(make_set("antique", others), make_set("antique", questions), LIST)
     own = find_fold(questions[changed])
     for question in questions:
         old, new = before["antique", question.text], after["antique", question.text]
@@ -253,7 +258,7 @@ def test_features_times_weights_are_the_judge_s_scores_at_both_ends_of_the_curve
     assert len(weights) == 4 * 2 * len(dataset.questions)
     pairs = features.merge(weights, on=["dataset", "question", "seed"], suffixes=("", "_weight"))
     pairs["score"] = sum(pairs[name] * pairs[f"{name}_weight"] for name in FEATURES)
-    for size, scorers in (("0", make_zero_shot()), ("all", train_scorers(TRAINING, dataset, embedder))):
+    for size, scorers in (("0", make_zero_shot()), ("all", train(TRAINING, dataset, find_own_list(dataset.name)))):
         known = judge_by_vectors(draws, scorers, embedder).query("output == 'score'").reset_index()
         ours = pairs[pairs.trained_on == size].reset_index()
         assert list(ours.answer) == list(known.answer)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from nfqa.metrics.statistics import average, subtract
 from reproduction.studies.people import (
-    average_other_raters,
-    average_pairs,
     compare_answers,
     correlate_halves,
     group_raters,
@@ -100,30 +96,6 @@ def test_resampled_groups_bring_all_their_raters():
         drawn = resample_rankings(comparisons, rule, over="group", resamples=20, orders=200)
         table = drawn.pivot(index="resample", columns="system", values="strength")
         assert (table.a - table.c).abs().max() == pytest.approx(0, abs=1)
-
-
-def test_pairs_of_units_are_averaged_with_a_jackknife_over_the_units():
-    values = dict(zip(combinations(range(6), 2), np.random.default_rng(0).normal(size=15), strict=True))
-    pairs = pd.DataFrame([(a, b, value) for (a, b), value in values.items()], columns=["first", "second", "measured"])
-    row = average_pairs(pairs.assign(raters="groups")).iloc[0]
-    assert (row.raters, row.n, row.resampled) == ("groups", 15, "6 groups")
-    left_out = [np.mean([value for pair, value in values.items() if unit not in pair]) for unit in range(6)]
-    half = 2.570582 * np.sqrt(5 / 6 * np.sum((left_out - np.mean(left_out)) ** 2))  # t of 5 degrees at 97.5 %
-    assert row.value == pytest.approx(np.mean([*values.values()]))
-    assert (row.low, row.high) == (pytest.approx(row.value - half), pytest.approx(row.value + half))
-    inside = pairs.assign(second=pairs["first"], raters="same_questions").query("first < 4")
-    few = average_pairs(inside).iloc[0]
-    assert few.n == 14
-    assert np.isnan(few.low)
-
-
-def test_the_other_raters_are_all_but_one_or_those_of_the_same_side():
-    ratings = make_ratings({"v": [5, 3, 1], "w": [5, 3, 1], "x": [1, 3, 5], "y": [1, 2, 3]})
-    ratings["stance"] = ratings.rater.map({0: "for", 1: "for", 2: "against", 3: ""})
-    np.testing.assert_allclose(average_other_raters(ratings)[:3], [7 / 3, 8 / 3, 3])  # v by w, x, y
-    same = ratings.assign(others=average_other_raters(ratings, within=["question", "stance", "system"]))
-    assert same[same.rater < 2].others.tolist() == [5, 3, 1, 5, 3, 1]
-    assert same[same.rater >= 2].others.isna().all()
 
 
 def test_raters_are_grouped_by_the_questions_that_they_share():

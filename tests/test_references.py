@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfqa.files.records import Answer, Question, QuestionSet
-from nfqa.metrics.references import Draw, sign
-from reproduction.studies.drawing import COMPOSITIONS, draw_list, share_candidates, use_given_references
+from nfqa.files.records import Answer, Question
+from nfqa.metrics.references import sign
+from reproduction.studies.drawing import COMPOSITIONS, draw_list
 
 
 def make_question(labels: list[int], text: str = "why?") -> Question:
@@ -66,33 +66,10 @@ def test_a_copy_of_a_reference_leaves_with_it_whatever_its_grade():
         assert name(draw_list(question, (3,), seed=0, remove=remove).candidates) == left
 
 
-def test_shared_candidates_are_those_that_every_list_leaves():
-    a, b, c, d = (Answer(word, word, 0) for word in "abcd")
-    question = Question("q?", (a, b, c, d))
-    draws = [Draw(question, (a,), (b, c, d)), Draw(question, (b,), (a, c, d)), Draw(question, (), (), "no_list")]
-    frame = pd.DataFrame({"dataset": "x", "seed": [0, 0, 1], "question": "q?", "draw": draws})
-    left, right, alone = share_candidates(frame).draw
-    assert left.candidates == right.candidates == (c, d)
-    assert (left.references, right.references) == ((a,), (b,))
-    assert alone == draws[2]
-    dropped, with_it = share_candidates(frame.iloc[1:].assign(seed=0)).draw[::-1]
-    assert dropped.dropped == with_it.dropped == "no_list"
-    assert with_it.candidates == ()
-
-
 def test_a_score_s_signature_starts_with_how_its_draws_were_made():
     candidates = pd.DataFrame({"answer": ["a", "b"], "signature": ["list:written", np.nan]})
     assert list(sign(candidates, "judged")) == ["list:written|judged", "judged"]
     assert list(sign(candidates[["answer"]], "judged")) == ["judged", "judged"]
-
-
-def test_given_references_are_used_as_they_are():
-    references = (Answer("r0", "good", 3), Answer("r1", "bad", 0))
-    question = Question("why?", (Answer("a", "good", 2),), references)
-    bare = Question("how?", (Answer("a", "so", 2),))
-    draws = use_given_references([QuestionSet("webglm", (question, bare), "sample", "0")])
-    assert list(draws.question) == ["why?", "how?"]
-    assert list(draws.draw) == [Draw(question, references, question.answers), Draw(bare, (), (), "no_reference")]
 
 
 @given(labels=some_labels, grades=some_grades, seed=seeds)

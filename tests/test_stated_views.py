@@ -5,14 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import PROJECT
 from notebook_cells import run_notebook
 
 from nfqa.metrics.overlap import score_pairs
 from reproduction.studies.decisions import resample_auroc
-from reproduction.studies.rankings import find_intervals
-from reproduction.studies.stated_views import draw_wordings, keep_apart, pair_wordings, resample_stated
-from reproduction.values import read_values
+from reproduction.studies.stated_views import draw_wordings, keep_apart, pair_wordings
 
 RANDOM = np.random.default_rng(3)
 
@@ -25,17 +22,10 @@ def test_inside_of_strata_what_differs_between_them_does_not_count():
 
 
 def test_measures_are_resampled_alike_so_that_equal_ones_differ_by_nothing():
-    questions, stated = np.repeat(list("abcde"), 6), np.tile([True, False, False], 10)
-    scores = pd.DataFrame({"question": questions, "stated": stated, "score": RANDOM.normal(size=30)})
-    both = pd.concat([scores.assign(metric="one"), scores.assign(metric="other", score=2 * scores.score)])
-    drawn = resample_stated(both, by=["metric"], within=["question"], resamples=30).pivot(
-        index="resample", columns="metric", values="measured"
-    )
-    assert (drawn.one == drawn.other).all()
-    values = find_intervals(resample_stated(both, by=["metric"], resamples=30))
-    assert values.n.tolist() == [30, 30]
-    assert set(values.resampled) == {"5 questions"}
-    assert (values.low <= values.value).all()
+    questions, labels, scores = np.repeat(list("abcde"), 6), np.tile([1, 0, 0], 10), RANDOM.normal(size=30)
+    for strata in (questions, None):
+        one, other = (resample_auroc(labels, x, questions, strata=strata, resamples=30) for x in (scores, 2 * scores))
+        assert (one == other).all()
 
 
 WORDINGS = pd.DataFrame({"wording": range(1, 8), "text": ["a1", "a2", "a3", "b1", "a1", "c1", "c2"]})
@@ -139,12 +129,6 @@ def test_the_study_of_overlap_counts_what_is_above_what_and_ties_by_half(tmp_pat
             one, other = score_pairs("rouge1", [(text, draw.best.text) for text in pair])
             credit.append(0.5 if one == other else float(one > other))
         assert shares["rouge1", first, second] == pytest.approx(sum(credit) / len(credit), abs=1e-9)
-
-
-def test_a_count_of_word_stems_is_at_chance_where_none_is_shared():
-    table = read_values(PROJECT / "results" / "linkage" / "overlap_blindness.csv")
-    bare = table[(table.words == "none shared") & (table.difference_from == "")].set_index("metric")
-    assert bare.value["google_rouge1_stem"] == 0.5
 
 
 def test_claims_that_are_kept_share_no_wording_whatever_their_order():

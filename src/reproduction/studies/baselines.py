@@ -1,8 +1,9 @@
-"""What the papers' methods are compared with: length, clusters of sentences, prompted marks; coverage of one view."""
+"""What the papers' methods are compared with: length, clusters of sentences, prompted marks, pairs of candidates."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -11,8 +12,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from nfqa.judge.asking import Asker
+from nfqa.kernels.parse import CHOICES, Verdict
 from nfqa.metrics.coverage import measure_coverage, score_coverage, sign_coverage, split_answer
-from nfqa.metrics.judging import LanguageJudge, mark_answers
+from nfqa.metrics.judging import LanguageJudge, ask_planned, list_scores, mark_answers, read_verdict, trim_text
+from nfqa.metrics.references import list_candidates
+from nfqa.models.chat import Request
 from nfqa.models.embed import Embedder
 
 CLUSTER_DISTANCE = 0.5  # mean cosine distance up to which two groups of sentences are one
@@ -94,7 +98,7 @@ def judge_answers(
         questions: their texts by the column `question`; judge: None where no language model fills the role, for an
         empty frame; named: what the column `judge` calls it; writer: as `mark_baseline`.
     Returns: the columns of `answers` but text and grade; metric (the baseline), judge, score, missing (why there is no
-        score), verdicts (wanted), unreadable, mass and signature, as `nfqa.metrics.judging.judge_by_language_model`.
+        score), verdicts (wanted), unreadable, mass and signature, as `judge_by_language_model`.
     """
     if judge is None or answers.empty:
         return pd.DataFrame()
@@ -153,3 +157,36 @@ def name_as_published(scores: pd.DataFrame, embedder: Embedder) -> pd.DataFrame:
     signature = scores.signature.mask(scores.metric == "cls_cosine", scores.signature + f"|encoder:{PAPER_ENCODER}")
     scores = scores.assign(signature=signature)[scores.metric != "bertscore"]
     return pd.concat([scores, scores[scores.metric == "cls_cosine"].assign(metric="bertscore")], ignore_index=True)
+
+
+def judge_candidates(draws: pd.DataFrame, judge: LanguageJudge | None, *, named: str = "judge") -> pd.DataFrame:
+    """A language model's comparisons of every two candidates of a draw, as each candidate's share of wins.
+
+    Score = (1 + mean of f) / 2, from 0 to 1, over the comparisons with every other candidate, each asked for in both
+    orders, so that n candidates take n (n - 1) requests; f is 1 for a win, -1 for a loss and 0 for a tie, or from
+    logits what is expected of it. One that can't be read counts for neither candidate.
+
+    Args, Returns: as `judge_by_language_model`, with the metric "pairwise_candidates". A verdict
+        is counted at both of its candidates; an only candidate is missing as "fewer_than_two".
+    Source: LINKAGE, equation 2. Differs from: it, in that the sum of f is put on a scale from 0 to 1 by the number of
+        comparisons read, and that both orders are asked for, where it names none.
+    """
+    if judge is None or draws.empty:
+        return pd.DataFrame()
+    rows = list_candidates(draws.assign(place=range(len(draws))), texts=True)
+    rows = rows.loc[rows.missing == "", ["place", "answer", "text"]]
+    pairs = rows.merge(rows, on="place", suffixes=("_a", "_b")).query("answer_a != answer_b").reset_index(drop=True)
+    texts = {text: trim_text(text, judge) for text in pd.concat([pairs.text_a, pairs.text_b]).unique()}
+    planned: list[Request | Verdict] = []
+    for place, a, b in zip(pairs.place, pairs.text_a.map(texts), pairs.text_b.map(texts), strict=True):
+        question = draws.draw.iloc[place].question
+        prompt = judge.prompts.render("pairwise", question=trim_text(question.text, judge), answer_a=a, answer_b=b)
+        request = Request(prompt, judge.seed, tuple(CHOICES), f"pairwise|{question.key}")
+        planned.append(request if a.strip() and b.strip() else Verdict(None, "no_text"))
+    read = partial(read_verdict, pick=judge.prompts.get("pairwise").pick)
+    first = pairs[["place"]].assign(answer=pairs.answer_a).join(ask_planned(planned, judge, read))
+    second = first.assign(answer=pairs.answer_b, value=-first.value)
+    verdicts = pd.concat([first, second]).rename(columns={"place": "draw"})
+    signature = f"judge:{judge.asker.identity}|method:pairwise_candidates|{judge.sign('pairwise')}|order:both"
+    rows = list_scores(draws, verdicts, signature, metric="pairwise_candidates", judge=named, shots=np.nan)
+    return rows.assign(score=(1 + rows.score) / 2)

@@ -70,17 +70,17 @@ def draw_unrelated(question: Question, others: Sequence[Question], *, words: int
     """
     topic = _find_topic(question)
     rng = np.random.default_rng([seed, question.key])
-    found: list[str] = []
+    parts: list[str] = []
     for i in rng.permutation(len(others)):
         if topic & _find_topic(others[i]) or others[i].id == question.id or not others[i].partial_answers:
             continue
         points = others[i].partial_answers
-        found += points[int(rng.integers(len(points)))].text.split()
-        if len(found) >= words:
-            return " ".join(found[:words])
-    if not found:
+        parts += points[int(rng.integers(len(points)))].text.split()
+        if len(parts) >= words:
+            return " ".join(parts[:words])
+    if not parts:
         raise ValueError(f"question {question.id}: every other claim shares a word with it; give more claims")
-    return " ".join(found)
+    return " ".join(parts)
 
 
 def _find_topic(question: Question) -> set[str]:
@@ -102,5 +102,5 @@ def _drop_words(text: str, share: float, rng: np.random.Generator) -> list[str]:
     count = sum(map(len, sentences))
     dropped = set(rng.permutation(count)[: int(share * count)].tolist())
     places = itertools.count()
-    kept = [" ".join(word for word in words if next(places) not in dropped) for words in sentences]
-    return [sentence for sentence in kept if sentence]
+    texts = [" ".join(word for word in words if next(places) not in dropped) for words in sentences]
+    return [sentence for sentence in texts if sentence]

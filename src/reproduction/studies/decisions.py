@@ -51,24 +51,24 @@ def measure_classification(
         f1_score, roc_auc_score, matthews_corrcoef and cohen_kappa_score to 1e-12. Differs from: scikit-learn, where an
         undefined F1 or MCC is 0; and it takes one resample a call.
     """
-    truth, given = np.asarray(labels, dtype=np.float64), np.asarray(scores, dtype=np.float64)
-    known = ~np.isnan(given)
+    truth, decisions = np.asarray(labels, dtype=np.float64), np.asarray(scores, dtype=np.float64)
+    known = ~np.isnan(decisions)
     n, missing = int(known.sum()), int((~known).sum())
     if not n:
         return Interval(np.nan, np.nan, np.nan, None, 0, missing, 0)
-    truth, given = truth[known], given[known]
+    truth, decisions = truth[known], decisions[known]
     names = np.array([str(group) for group in groups])[known] if groups is not None else np.arange(n)
     if measure in ("accuracy", "agreement"):
-        right = truth == (given >= 0.5)
+        right = truth == (decisions >= 0.5)
         _, group, sizes = np.unique(names, return_inverse=True, return_counts=True)
         share = find_share(right) if len(sizes) == n else estimate_ratio(np.bincount(group, right), sizes)
         return replace(share, n_missing=missing)
     if measure == "auroc":
-        found = resample_auroc(truth, given, names, resamples=resamples, seed=seed)
+        values = resample_auroc(truth, decisions, names, resamples=resamples, seed=seed)
     else:
         weights, inside = _weigh_groups(names, resamples, seed)
-        found = _measure(truth, given, measure, weights[:, inside])
-    return find_interval(found[0], found[1:], units=len(np.unique(names)), n=n, n_missing=missing)
+        values = _measure(truth, decisions, measure, weights[:, inside])
+    return find_interval(values[0], values[1:], units=len(np.unique(names)), n=n, n_missing=missing)
 
 
 def _weigh_groups(names: ArrayLike, resamples: int, seed: int) -> tuple[NDArray[np.float64], NDArray]:
@@ -77,13 +77,13 @@ def _weigh_groups(names: ArrayLike, resamples: int, seed: int) -> tuple[NDArray[
     return np.vstack([np.ones(len(present)), draw_counts(len(present), resamples=resamples, seed=seed)]), group
 
 
-def _measure(truth: NDArray, given: NDArray, measure: Measure, weights: NDArray) -> NDArray:
+def _measure(truth: NDArray, decisions: NDArray, measure: Measure, weights: NDArray) -> NDArray:
     """The measure of each resample, [resamples], from how often it holds each item, [resamples, n]; NaN for 0 / 0."""
-    positive, decided = truth == 1, given >= 0.5
+    positive, yes = truth == 1, decisions >= 0.5
     with np.errstate(invalid="ignore", divide="ignore"):
         tp, fp, fn, tn = (
             weights @ cell.astype(np.float64)
-            for cell in (positive & decided, ~positive & decided, positive & ~decided, ~positive & ~decided)
+            for cell in (positive & yes, ~positive & yes, positive & ~yes, ~positive & ~yes)
         )
         total = tp + fp + fn + tn
         if measure == "f1":
@@ -113,9 +113,9 @@ def resample_auroc(
     Returns: [1 + resamples], NaN where there is no pair to compare.
     Source: Mann and Whitney (1947); Dodd and Pepe (2003) for strata. Equal to scikit-learn's roc_auc_score without.
     """
-    (weights, group), given = _weigh_groups(groups, resamples, seed), np.asarray(scores, dtype=np.float64)
+    (weights, group), ranks = _weigh_groups(groups, resamples, seed), np.asarray(scores, dtype=np.float64)
     positive, stratum = np.asarray(labels) == 1, np.asarray(strata)
-    gap = given[positive][:, None] - given[~positive][None, :]
+    gap = ranks[positive][:, None] - ranks[~positive][None, :]
     wins, pairs = (gap > 0) + 0.5 * (gap == 0), np.ones_like(gap)  # [positives, negatives]
     if strata is not None:
         pairs = (stratum[positive][:, None] == stratum[~positive][None, :]).astype(np.float64)
@@ -149,9 +149,9 @@ def judge_dispute(
     if released and "text" in judges:
         ways.append(("text", "released_", replace(judges["text"], prompts=released)))
     frames = [
-        score_awareness(answers, judge, form=form).assign(form=kind + named, reading=reading)
+        score_awareness(answers, judge, form=form).assign(form=kind + name, reading=reading)
         for reading, kind, judge in ways
-        for form, named in _FORMS.items()
+        for form, name in _FORMS.items()
         if form in judge.prompts
     ]
     for reading, judge in list(judges.items())[:1]:
@@ -191,11 +191,11 @@ def compare_decisions(
         groups = group[over].tolist() if over else None
         for measure in measures:
             scores = ranks if measure == "auroc" else decisions
-            found = measure_classification(
+            interval = measure_classification(
                 labels, scores, measure=measure, groups=groups, resamples=resamples, seed=seed
             )
-            lacking = {"dropped": found.n_missing, "dropped_because": count_reasons(reasons)}
-            rows.append(key | {"statistic": measure} | describe_interval(found, over or "answer") | lacking)
+            lacking = {"dropped": interval.n_missing, "dropped_because": count_reasons(reasons)}
+            rows.append(key | {"statistic": measure} | describe_interval(interval, over or "answer") | lacking)
     return pd.DataFrame(rows)
 
 

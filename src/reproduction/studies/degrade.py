@@ -114,10 +114,10 @@ def negate(text: str) -> str:
 def swap_numbers(text: str, *, key: str) -> str:
     """Change the first digit of every run of digits, and every count written out from "two" up, by `key`."""
 
-    def change(found: re.Match[str]) -> str:
-        first, known = (found[0][0], "123456789") if found[0].isdigit() else (found[0], _COUNTS)
+    def change(match: re.Match[str]) -> str:
+        first, known = (match[0][0], "123456789") if match[0].isdigit() else (match[0], _COUNTS)
         others = [one for one in known if one != first.lower()]
-        return _match_case(others[choose(f"{key}|{found.start()}", len(others))], first) + found[0][len(first) :]
+        return _match_case(others[choose(f"{key}|{match.start()}", len(others))], first) + match[0][len(first) :]
 
     return _NUMBER.sub(change, text)
 
@@ -129,10 +129,10 @@ def swap_nouns(text: str, *, key: str, pool: Sequence[str] = (), share: float) -
     function words. The foreign ones are from one text of `pool`, chosen by `key`; without a pool the words of the
     text change places, each taking the next one's.
     """
-    own = {word.lower(): word for word in _find_nouns(text)}
-    chosen = sorted(own, key=lambda word: hash_name(f"{key}|{word}"))[: ceil(len(own) * share)]
+    nouns = {word.lower(): word for word in _find_nouns(text)}
+    chosen = sorted(nouns, key=lambda word: hash_name(f"{key}|{word}"))[: ceil(len(nouns) * share)]
     foreign = _find_nouns(pool[choose(f"{key}|nouns", len(pool))]) if pool else []
-    source = list(dict.fromkeys(foreign)) or [own[word] for word in (*chosen[1:], *chosen[:1])]
+    source = list(dict.fromkeys(foreign)) or [nouns[word] for word in (*chosen[1:], *chosen[:1])]
     change = {word: source[i % len(source)] for i, word in enumerate(chosen)}
     return WORD.sub(lambda m: _match_case(change[m[0].lower()], m[0]) if m[0].lower() in change else m[0], text)
 
@@ -146,15 +146,15 @@ def mislead(text: str, *, key: str, pool: Sequence[str] = ()) -> str:
 
 def _negate_sentence(sentence: str) -> str:
     turned = _AUXILIARY.sub(_turn_auxiliary, sentence, count=1)
-    found = next((word for word in WORD.finditer(sentence) if word[0].lower() in _OPPOSITE), None)
-    if turned != sentence or found is None:
+    match = next((word for word in WORD.finditer(sentence) if word[0].lower() in _OPPOSITE), None)
+    if turned != sentence or match is None:
         return turned
-    opposite = _match_case(_OPPOSITE[found[0].lower()], found[0])
-    return sentence[: found.start()] + opposite + sentence[found.end() :]
+    opposite = _match_case(_OPPOSITE[match[0].lower()], match[0])
+    return sentence[: match.start()] + opposite + sentence[match.end() :]
 
 
-def _turn_auxiliary(found: re.Match[str]) -> str:
-    word = found[0]
+def _turn_auxiliary(match: re.Match[str]) -> str:
+    word = match[0]
     lower = word.lower().replace("’", "'")
     if lower in _IRREGULAR:
         return _match_case(_IRREGULAR[lower], word)
@@ -178,11 +178,11 @@ def _drop_parts(text: str, question: str, fewest: int, pick: Callable[[list[int]
 
     pick: which go, of the parts' places in order of the words that they share with the question, most and first first.
     """
-    parts, asked = _split(text, SENTENCE_END), _find_content(question)
+    parts, content = _split(text, SENTENCE_END), _find_content(question)
     if len(parts) < fewest:
         parts = _split(text, _CLAUSE_END)
-    gone = {*pick(sorted(range(len(parts)), key=lambda i: (-len(asked & _find_content(parts[i])), i)))}
-    return " ".join(part for i, part in enumerate(parts) if i not in gone)
+    dropped = {*pick(sorted(range(len(parts)), key=lambda i: (-len(content & _find_content(parts[i])), i)))}
+    return " ".join(part for i, part in enumerate(parts) if i not in dropped)
 
 
 def _find_content(text: str) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
@@ -30,11 +31,9 @@ def score_forms(
         `variant` says; wrapping: as `choose_wrapping`.
     """
     frames = []
-    for (name, cache), model in evaluators.items():
-        way = choose_wrapping(model, wrapping)
-        for form, switches in forms.items():
-            found = score_diversity(answers, views, model, named=name, cache=cache, wrapping=way, **switches)
-            frames.append(found.assign(variant=form))
+    for ((name, cache), model), (form, switches) in product(evaluators.items(), forms.items()):
+        options: dict[str, Any] = {"named": name, "cache": cache, "wrapping": choose_wrapping(model, wrapping)} | switches
+        frames.append(score_diversity(answers, views, model, **options).assign(variant=form))
     return pd.concat(frames)
 
 
@@ -73,7 +72,7 @@ def remove_sentences(answers: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*answers.columns, "place", "sentence"])
 
 
-def find_carriers(answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evaluator, **how: Any) -> pd.DataFrame:
+def find_carriers(answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evaluator, **options: Any) -> pd.DataFrame:
     """The sentence of each answer whose removal makes a point of view hardest to restate, and by how much.
 
     The loss of a sentence is the rise of the view's mean negative log-likelihood a token when the sentence is taken
@@ -84,8 +83,8 @@ def find_carriers(answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evaluat
     Returns: dataset, question, answer, view, sentence, place, loss (nats a token).
     """
     names = ["dataset", "question", "answer"]
-    given, without = answers[[*names, "text"]], remove_sentences(answers[[*names, "text"]])
-    whole, part = (score_views(frame, views, evaluator, **how) for frame in (given, without))
+    texts, without = answers[[*names, "text"]], remove_sentences(answers[[*names, "text"]])
+    whole, part = (score_views(frame, views, evaluator, **options) for frame in (texts, without))
     on = [*names, "view"]
     both = part.merge(whole[[*on, "nats", "tokens"]], on=on, suffixes=("", "_whole"), validate="m:1")
     both["loss"] = both.nats / both.tokens - both.nats_whole / both.tokens_whole

@@ -67,15 +67,13 @@ def draw_list(
     if short not in get_args(ShortRule):
         raise ValueError(f"short is {short!r}; expected one of {', '.join(get_args(ShortRule))}")
     shuffled = sorted(question.answers, key=lambda answer: hash_name(f"{seed}|{question.key}|{answer.id}"))
-    chosen = _take(shuffled, composition)
-    references = tuple(sorted(chosen, key=lambda answer: -answer.label))
+    references = tuple(_take(shuffled, composition))
     if short == "drop" and len(references) < len(composition):
         return Draw(question, references, (), "short_list")
     if not references:
         return Draw(question, references, (), "no_reference")
-    gone = {"list": references, "best": references[:1], "nothing": ()}[remove]
-    gone = (*gone, *(answer for other in also_remove for answer in _take(shuffled, other)))
-    texts = {answer.text for answer in gone}
+    removed = {"list": references, "best": references[:1], "nothing": ()}[remove]
+    texts = {answer.text for part in (removed, *(_take(shuffled, other) for other in also_remove)) for answer in part}
     return Draw(question, references, tuple(a for a in question.answers if a.text not in texts))
 
 
@@ -90,12 +88,12 @@ def draw_references(
     seeds: Iterable[int],
     composition: str = "",
     also_remove: Sequence[str] = (),
-    **how: Any,
+    **options: Any,
 ) -> pd.DataFrame:
     """Reference draws of every question under every seed, as `draw_list` makes them.
 
     Args: composition: a name in COMPOSITIONS; "" is the paper's own list for each dataset; also_remove: as `draw_list`,
-        by name; how: short and remove, as `draw_list`.
+        by name; options: short and remove, as `draw_list`.
     Returns: a row a draw: dataset, seed, question, draw.
     Raises: ValueError for no seed, KeyError for an unknown composition.
     """
@@ -105,7 +103,7 @@ def draw_references(
 
     def draw_all(dataset: QuestionSet, seed: int) -> list[Draw]:
         grades = COMPOSITIONS[composition] if composition else find_own_list(dataset.name)
-        return [draw_list(question, grades, seed=seed, also_remove=others, **how) for question in dataset.questions]
+        return [draw_list(question, grades, seed=seed, also_remove=others, **options) for question in dataset.questions]
 
     return draw_each(sets, seeds, draw_all)
 
@@ -124,20 +122,10 @@ def draw_each(
 
 def list_references(draws: pd.DataFrame) -> pd.DataFrame:
     """A row a reference of every draw, best first: the draw's own columns, place (from 1), text and grade."""
-    listed = draws.assign(place=[range(1, len(draw.references) + 1) for draw in draws.draw])
-    listed = listed.explode("place").dropna(subset="place").reset_index(drop=True).astype({"place": int})
-    found = [draw.references[place - 1] for draw, place in zip(listed.pop("draw"), listed.place, strict=True)]
-    return listed.assign(text=[answer.text for answer in found], grade=[answer.label for answer in found])
-
-
-def alter_candidates(draws: pd.DataFrame, change: Callable[..., str]) -> pd.DataFrame:
-    """The draws with the text of every candidate changed: `change` takes text and question by these names."""
-
-    def alter(draw: Draw) -> Draw:
-        own = (replace(one, text=change(text=one.text, question=draw.question.text)) for one in draw.candidates)
-        return replace(draw, candidates=tuple(own))
-
-    return draws.assign(draw=[alter(draw) for draw in draws.draw])
+    rows = draws.assign(place=[range(1, len(draw.references) + 1) for draw in draws.draw])
+    rows = rows.explode("place").dropna(subset="place").reset_index(drop=True).astype({"place": int})
+    answers = [draw.references[place - 1] for draw, place in zip(rows.pop("draw"), rows.place, strict=True)]
+    return rows.assign(text=[answer.text for answer in answers], grade=[answer.label for answer in answers])
 
 
 def sample_candidates(draws: pd.DataFrame, *, most: int, seed: int = 0) -> pd.DataFrame:
@@ -148,13 +136,11 @@ def sample_candidates(draws: pd.DataFrame, *, most: int, seed: int = 0) -> pd.Da
     """
 
     def take(draw: Draw) -> Draw:
-        names = {one.id: hash_name(f"sample|{seed}|{draw.question.key}|{one.id}") for one in draw.candidates}
-        of_grade: dict[int, list[Answer]] = {}
-        for one in sorted(draw.candidates, key=lambda one: names[one.id]):
-            of_grade.setdefault(one.label, []).append(one)
-        turns = sorted((place, -grade) for grade, ones in of_grade.items() for place in range(len(ones)))
-        taken = {of_grade[-grade][place].id for place, grade in turns[:most]}
-        return replace(draw, candidates=tuple(one for one in draw.candidates if one.id in taken))
+        ordered = sorted(draw.candidates, key=lambda one: hash_name(f"sample|{seed}|{draw.question.key}|{one.id}"))
+        labels = pd.Series([one.label for one in ordered], dtype=int)
+        turns = sorted(zip(labels.groupby(labels).cumcount(), -labels, (one.id for one in ordered), strict=True))
+        chosen = {name for *_, name in turns[:most]}
+        return replace(draw, candidates=tuple(one for one in draw.candidates if one.id in chosen))
 
     return draws.assign(draw=[take(draw) for draw in draws.draw])
 
@@ -165,46 +151,15 @@ def mark_sample(scores: pd.DataFrame, sample: pd.DataFrame, draws: pd.DataFrame)
     return scores.assign(candidates=SAMPLE) if size < whole and len(scores) else scores
 
 
-def share_candidates(draws: pd.DataFrame) -> pd.DataFrame:
-    """The same draws, each with the candidates that all draws of its dataset, seed and question leave.
-
-    What one of them dropped, all drop: lists of different making are judged on equal candidates.
-    """
-    draws, shared = draws.reset_index(drop=True), {}
-    for _, group in draws.groupby(["dataset", "seed", "question"], sort=False):
-        left = set.intersection(*({answer.id for answer in draw.candidates} for draw in group.draw))
-        why = next((draw.dropped for draw in group.draw if draw.dropped), None)
-        for place, draw in group.draw.items():
-            kept = tuple(answer for answer in draw.candidates if answer.id in left)
-            shared[place] = replace(draw, candidates=kept, dropped=draw.dropped or why)
-    return draws.assign(draw=pd.Series(shared))
-
-
-def use_given_references(sets: Iterable[QuestionSet]) -> pd.DataFrame:
-    """Draws of questions that come with their own graded references (WebGLM): nothing is drawn, so there is no seed.
-
-    Returns: a row a question: dataset, question, draw; one without references is dropped with "no_reference".
-    """
-    rows = [
-        (dataset.name, q.text, Draw(q, q.references, q.answers) if q.references else Draw(q, (), (), "no_reference"))
-        for dataset in sets for q in dataset.questions
-    ]  # fmt: skip
-    return pd.DataFrame(rows, columns=["dataset", "question", "draw"])
-
-
 def choose(name: str, count: int) -> int:
     """One of the places 0 to count - 1, by the hash of a name."""
     return int.from_bytes(hash_name(name)[:8], "big") % count
 
 
 def _take(shuffled: Sequence[Answer], composition: Sequence[int]) -> list[Answer]:
-    wanted = Counter(composition)
-    taken = []
-    for answer in shuffled:
-        if wanted[answer.label] > 0:
-            wanted[answer.label] -= 1
-            taken.append(answer)
-    return taken
+    """The first answers of each grade, as many as the composition has, best first."""
+    counts = sorted(Counter(composition).items(), reverse=True)
+    return [one for grade, count in counts for one in [each for each in shuffled if each.label == grade][:count]]
 
 
 def make_shots(questions: Sequence[Question], composition: Sequence[int], *, count: int) -> tuple[Shot, ...]:
@@ -217,9 +172,8 @@ def make_shots(questions: Sequence[Question], composition: Sequence[int], *, cou
     Raises: ValueError when there are fewer candidates than `count`.
     """
     draws = [draw_list(question, composition, seed=_SHOT_SEED) for question in questions]
-    names = {draw.question.key: f"shot|0|{draw.question.key}" for draw in draws}
-    draws.sort(key=lambda draw: (len(draw.references) < len(composition), hash_name(names[draw.question.key])))
-    rounds = [(draw, list(draw.candidates)) for draw in draws if draw.references]
+    draws.sort(key=lambda draw: (len(draw.references) < len(composition), hash_name(f"shot|0|{draw.question.key}")))
+    rounds = [(draw, [*draw.candidates]) for draw in draws if draw.references]
     shots: list[Shot] = []
     while len(shots) < count:
         rounds = [(draw, left) for draw, left in rounds if left]
@@ -227,10 +181,10 @@ def make_shots(questions: Sequence[Question], composition: Sequence[int], *, cou
             raise ValueError(f"{count} shots wanted, but the questions leave only {len(shots)} candidates to show")
         for draw, left in rounds[: count - len(shots)]:
             turn = _SHOT_GRADES[len(shots) % 4 :] + _SHOT_GRADES[: len(shots) % 4]
-            name = names[draw.question.key]
-            chosen = min(left, key=lambda a: (turn.index(a.label), hash_name(f"{name}|{a.id}")))
-            left.remove(chosen)
-            rank = 1 + sum(reference.label > chosen.label for reference in draw.references)
+            name = f"shot|0|{draw.question.key}"
+            answer = min(left, key=lambda one: (turn.index(one.label), hash_name(f"{name}|{one.id}")))
+            left.remove(answer)
+            rank = 1 + sum(reference.label > answer.label for reference in draw.references)
             texts = tuple(reference.text for reference in draw.references)
-            shots.append(Shot(draw.question.text, texts, chosen.text, f"[[{rank}]]"))
+            shots.append(Shot(draw.question.text, texts, answer.text, f"[[{rank}]]"))
     return tuple(shots)

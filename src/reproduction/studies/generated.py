@@ -7,7 +7,7 @@ retrieved from the question's own candidates (0GT). With language models they ar
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
@@ -52,9 +52,9 @@ def draw_stand_ins(
     make = make_one_truth_list if truth == "one" else partial(make_no_truth_list, embedder=embedder)
 
     def draw_all(dataset: QuestionSet, seed: int) -> Iterator[Draw]:
-        chosen = [(q.key, min((a.text for a in q.answers), key=hash_name)) for q in dataset.questions if q.answers]
+        texts = {q.key: min((a.text for a in q.answers), key=hash_name) for q in dataset.questions if q.answers}
         for question in dataset.questions:
-            yield make(question, seed=seed, pool=[text for key, text in chosen if key != question.key])
+            yield make(question, seed=seed, pool=[text for key, text in texts.items() if key != question.key])
 
     references = "degraded" if truth == "one" else "retrieved"
     return draw_each(sets, seeds, draw_all).assign(references=references, signature=f"list:{references}")
@@ -77,23 +77,9 @@ def write_stand_ins(
 
     draws = draw_each(sets, seeds, draw_all)
     names = "+".join(asker.spec.identity for asker in generators)
-    asked = [prompts.signature(name) for name in ("write_best" if truth == "one" else "write_answer", "write_lower")]
-    signature = f"list:written|generators:{names}|prompts:{','.join(asked)}|{writers[0].signature}"
+    first, lower = map(prompts.signature, ("write_best" if truth == "one" else "write_answer", "write_lower"))
+    signature = f"list:written|generators:{names}|prompts:{first},{lower}|{writers[0].signature}"
     return draws.assign(references="written", signature=signature)
-
-
-def make_references_candidates(draws: pd.DataFrame) -> pd.DataFrame:
-    """The same questions with their references as the candidates, beside a list (3, 2, 1, 0) of graded answers.
-
-    The graded list is drawn, under the draw's seed, from the answers that the references left, so that no reference is
-    judged beside itself. A question without other answers is dropped with "no_other_reference".
-    """
-    swapped = []
-    for draw, seed in zip(draws.draw, draws.seed, strict=True):
-        graded = draw_list(replace(draw.question, answers=draw.candidates), GRADES, seed=seed)
-        dropped = draw.dropped or (graded.dropped and "no_other_reference")
-        swapped.append(replace(graded, candidates=() if dropped else draw.references, dropped=dropped))
-    return draws.assign(draw=swapped)
 
 
 def make_one_truth_list(question: Question, *, seed: int, pool: Sequence[str] = ()) -> Draw:
@@ -111,7 +97,7 @@ def make_one_truth_list(question: Question, *, seed: int, pool: Sequence[str] = 
     if draw.dropped:
         return draw
     worse = degrade(draw.best.text, question=question.text, seed=seed, pool=pool)
-    return _replace_references(draw, [draw.best.text, *worse], draw.best.id)
+    return _use_references(draw, dict(zip(GRADES, [draw.best.text, *worse], strict=True)), draw.best.id)
 
 
 def make_no_truth_list(question: Question, embedder: Embedder, *, seed: int, pool: Sequence[str] = ()) -> Draw:
@@ -134,15 +120,12 @@ def make_no_truth_list(question: Question, embedder: Embedder, *, seed: int, poo
     if not texts:
         return Draw(question, (), (), "no_reference")
     vectors = embedder.embed_sentences([question.text, *texts]).astype(np.float64)
-    similar = np.round(vectors[1:] @ vectors[0], 12)
-    order = sorted(range(len(texts)), key=lambda i: (-similar[i], texts[i]))
-    count = len(order)
-    grades = {2 * count // 3: 1, count // 3: 2, 0: 3}  # of equal places the better grade stays
-    references = [Answer(f"retrieved:{grade}", texts[order[place]], grade) for place, grade in reversed(grades.items())]
+    order = sorted(zip(-np.round(vectors[1:] @ vectors[0], 12), texts, strict=True))
+    places = {2 * len(texts) // 3: 1, len(texts) // 3: 2, 0: 3}  # of equal places the better grade stays
+    references = {grade: order[place][1] for place, grade in reversed(places.items())}
     if pool:
-        other = pool[choose(f"{seed}|{question.key}|pool", len(pool))]
-        references.append(Answer("retrieved:0", other, 0))
-    return _drop_copies(Draw(question, tuple(references), question.answers))
+        references[0] = pool[choose(f"{seed}|{question.key}|pool", len(pool))]
+    return _use_references(Draw(question, (), question.answers), references, "retrieved")
 
 
 def write_lists(
@@ -160,30 +143,30 @@ def write_lists(
         hold three, as the paper says of its own. The prompt for the best answer is ours in both. The paper doesn't say
         how many answers of each grade a list has; ours has one of each (3, 2, 1, 0).
     """
-    if truth == "one":
-        draws = [_draw_truth(question, seed) for question in questions]
-        known = {i: (draw.question.text, draw.best.text) for i, draw in enumerate(draws) if not draw.dropped}
-        asked = {i: prompts.render("write_best", question=text, truth=best) for i, (text, best) in known.items()}
-    else:
-        draws = [Draw(question, (), question.answers) for question in questions]
-        asked = {i: prompts.render("write_answer", question=question.text) for i, question in enumerate(questions)}
-    written = zip(asked, generators[0].write(list(asked.values()), seed=seed, whole=True), strict=True)
-    best = {i: text for i, text in written if text}
-    lower = [prompts.render("write_lower", question=draws[i].question.text, best=text) for i, text in best.items()]
-    lists: dict[int, list[list[str]]] = {i: [] for i in best}
-    for asker in generators[1:] or generators:
-        for i, completion in zip(best, asker.write(lower, seed=seed, whole=True), strict=True):
-            answers = split_answers(completion or "", len(GRADES) - 1)
-            if answers:
-                lists[i].append(answers)
-    for i, draw in enumerate(draws):
-        if lists.get(i):
-            name, own = f"{seed}|{draw.question.key}", lists[i]
-            chosen = [own[choose(f"{name}|{grade}", len(own))][place] for place, grade in enumerate(GRADES[1:])]
-            draws[i] = _replace_references(draw, [best[i].strip(), *chosen], "written")
-        elif not draw.dropped:
-            draws[i] = replace(draw, references=(), candidates=(), dropped="no_generated_list")
-    return draws
+    draws = [_draw_truth(one, seed) if truth == "one" else Draw(one, (), one.answers) for one in questions]
+    whole = [draw for draw in draws if not draw.dropped]
+    requests = [
+        prompts.render("write_best", question=draw.question.text, truth=draw.best.text) if truth == "one"
+        else prompts.render("write_answer", question=draw.question.text)
+        for draw in whole
+    ]  # fmt: skip
+    replies = generators[0].write(requests, seed=seed, whole=True)
+    best = [(draw, text) for draw, text in zip(whole, replies, strict=True) if text]
+    lower = [prompts.render("write_lower", question=draw.question.text, best=text) for draw, text in best]
+    completions = [writer.write(lower, seed=seed, whole=True) for writer in generators[1:] or generators]
+    lists = {}
+    for (draw, first), *texts in zip(best, *completions, strict=True):
+        answers = [each for text in texts if (each := split_answers(text or "", len(GRADES) - 1))]
+        if answers:
+            names = [f"{seed}|{draw.question.key}|{grade}" for grade in GRADES[1:]]
+            rest = [answers[choose(name, len(answers))][place] for place, name in enumerate(names)]
+            references = dict(zip(GRADES, [first.strip(), *rest], strict=True))
+            lists[draw.question.key] = _use_references(draw, references, "written")
+    return [
+        lists.get(draw.question.key)
+        or replace(draw, references=(), candidates=(), dropped=draw.dropped or "no_generated_list")
+        for draw in draws
+    ]
 
 
 def split_answers(text: str, count: int) -> list[str] | None:
@@ -195,20 +178,18 @@ def split_answers(text: str, count: int) -> list[str] | None:
     """
     _, *pieces = _HEADING.split(text)  # a number and the text after its heading, by turns
     numbers, parts = pieces[::2], [piece.strip().strip("*").strip() for piece in pieces[1::2]]
-    wanted = [str(number) for number in range(1, count + 1)]
-    start = next((i for i in range(len(numbers)) if numbers[i : i + count] == wanted), None)
-    return parts[start : start + count] if start is not None and all(parts[start : start + count]) else None
+    order = [str(number) for number in range(1, count + 1)]
+    runs = (parts[i : i + count] for i in range(len(numbers)) if numbers[i : i + count] == order)
+    answers = next(runs, [""])
+    return answers if all(answers) else None
 
 
 def _draw_truth(question: Question, seed: int) -> Draw:
     return draw_list(question, (max((answer.label for answer in question.answers), default=0),), seed=seed)
 
 
-def _replace_references(draw: Draw, texts: Sequence[str], source: str) -> Draw:
-    graded = zip(texts, GRADES, strict=True)
-    return _drop_copies(replace(draw, references=tuple(Answer(f"{source}:{g}", text, g) for text, g in graded)))
-
-
-def _drop_copies(draw: Draw) -> Draw:
-    texts = {answer.text for answer in draw.references}
-    return replace(draw, candidates=tuple(a for a in draw.candidates if a.text not in texts))
+def _use_references(draw: Draw, texts: Mapping[int, str], source: str) -> Draw:
+    """The draw with references by their grades; candidates with exactly their texts leave."""
+    references = tuple(Answer(f"{source}:{grade}", text, grade) for grade, text in texts.items())
+    candidates = tuple(one for one in draw.candidates if one.text not in texts.values())
+    return replace(draw, references=references, candidates=candidates)

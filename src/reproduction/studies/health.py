@@ -6,29 +6,15 @@ Scores are frames as in `nfqa.metrics.statistics`; two ways of scoring the same 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from nfqa.metrics.judging import JudgeMethod, LanguageJudge, PairOrder, judge_draws, sign_verdicts
-from nfqa.metrics.references import Draw, hash_name
+from nfqa.metrics.judging import PairOrder
 from nfqa.metrics.statistics import correlate, count_reasons, iterate_groups, list_conditions, subtract
 
-# Of the two texts that a judge compares.
 PAIR_ORDERS: tuple[PairOrder, PairOrder] = ("candidate_first", "reference_first")
-
-
-def take_candidates(draws: pd.DataFrame, most: int) -> pd.DataFrame:
-    """The draws with at most `most` candidates each, chosen by a hash of question and answer."""
-
-    def thin(draw: Draw) -> Draw:
-        kept = sorted(draw.candidates, key=lambda answer: hash_name(f"health|{draw.question.key}|{answer.id}"))
-        return replace(draw, candidates=tuple(kept[:most]))
-
-    return draws.assign(draw=[thin(draw) for draw in draws.draw])
 
 
 def pair_scores(scores: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
@@ -60,10 +46,9 @@ def correlate_seeds(scores: pd.DataFrame, *, over: str = "seed") -> pd.DataFrame
     Returns: measurements, `agreement_over_seeds` of each question, averaged over the pairs of seeds.
     """
     parts = [part.drop(columns=over) for _, part in scores.groupby(over)]
-    found = pd.concat([correlate(pair_scores(*two), y="other", methods=["spearman"]) for two in combinations(parts, 2)])
-    keys = [name for name in found.columns if name not in ("measured", "missing")]
-    means = found.groupby(keys, sort=False, dropna=False).measured.mean().reset_index()
-    return means.assign(statistic="agreement_over_seeds", missing="")
+    pairs = [correlate(pair_scores(*two), y="other", methods=["spearman"]) for two in combinations(parts, 2)]
+    both = pd.concat(pairs, ignore_index=True)
+    return average_by_question(both.drop(columns="measured"), both.measured, "agreement_over_seeds")
 
 
 def measure_length(scores: pd.DataFrame) -> pd.DataFrame:
@@ -107,52 +92,6 @@ def measure_effect(pairs: pd.DataFrame, *, named: str) -> pd.DataFrame:
     return effect.drop(columns="side")
 
 
-def judge_both_orders(draws: pd.DataFrame, judge: LanguageJudge | None, *, named: str = "judge") -> pd.DataFrame:
-    """Every candidate compared with every reference, shown in both orders.
-
-    Args: judge: None where no language model fills the role, for an empty frame; named: what the column `judge` says.
-    Returns: a row a comparison: the columns of `draws` but for `draw`, answer, grade, metric ("pairwise"), judge,
-        signature, and the choice when the candidate is shown first, `candidate_first`, and last, `reference_first`: 1
-        for the text shown first, -1 for the second, 0 for a tie, NaN where it could not be read. A question without a
-        comparison keeps a row.
-    """
-    if judge is None:
-        return pd.DataFrame()
-    first, last = (judge_draws(draws.draw, "pairwise", judge, order=order) for order in PAIR_ORDERS)
-    choices = first[["draw", "answer", "grade"]].assign(candidate_first=first.value, reference_first=-last.value)
-    compared = choices[first["first"].notna()].set_index("draw")
-    listed = draws.drop(columns="draw").reset_index(drop=True).join(compared).reset_index(drop=True)
-    signature = sign_verdicts(judge, "pairwise", order="candidate_first")
-    return listed.fillna({"answer": ""}).assign(metric="pairwise", judge=named, signature=f"{signature}|and reversed")
-
-
-def measure_order(choices: pd.DataFrame) -> pd.DataFrame:
-    """The effect of the order of two texts, from `judge_both_orders`: measurements of each question.
-
-    Returns: `flip_rate`, the share of comparisons, readable in both orders, whose choice changes with the order; and
-        `first_chosen`, the share of choices, ties apart, that fall on the text shown first.
-    """
-    one, other = (choices[order] for order in PAIR_ORDERS)
-    plain = choices.drop(columns=list(PAIR_ORDERS))
-    flips = (np.sign(one) != -np.sign(other)).where(one.notna() & other.notna())
-    shown_first = pd.concat([(choice > 0).where(choice.notna() & (choice != 0)) for choice in (one, other)])
-    first_chosen = average_by_question(pd.concat([plain, plain]), shown_first, "first_chosen")
-    return pd.concat([average_by_question(plain, flips, "flip_rate"), first_chosen], ignore_index=True)
-
-
-def score_orders(choices: pd.DataFrame) -> pd.DataFrame:
-    """Pairwise scores from `judge_both_orders`, as `pair_scores` gives them.
-
-    `score` is the mean of both orders, `other` that of the candidate shown first. A score is the mean over references
-    of 1 where the candidate is preferred, -1 where the reference is, 0 for a tie.
-    """
-    keys = [name for name in choices.columns if name not in PAIR_ORDERS]
-    means = choices.groupby(keys, sort=False, dropna=False)[list(PAIR_ORDERS)].mean().reset_index()
-    both = (means.candidate_first - means.reference_first) / 2
-    pairs = means.assign(score=both, other=means.candidate_first.where(both.notna()))
-    return pairs.drop(columns=list(PAIR_ORDERS))
-
-
 def measure_missing(scores: pd.DataFrame) -> pd.DataFrame:
     """Values of how many verdicts are missing, and from logits the mean mass on verdicts.
 
@@ -172,11 +111,3 @@ def measure_missing(scores: pd.DataFrame) -> pd.DataFrame:
         if group.mass.notna().any():
             rows.append(key | {"statistic": "verdict_mass", "value": group.mass.mean(), "n": int(group.mass.count())})
     return pd.DataFrame(rows)
-
-
-def to_ten(scores: NDArray, method: JudgeMethod, references: int) -> NDArray[np.float64]:
-    """A method's scores on one scale from 0 (worst) to 10 (best); pointwise scores are there already."""
-    scores = np.asarray(scores, dtype=np.float64)
-    if method == "pairwise":
-        return 5 * (scores + 1)
-    return 10 * (references + 1 + scores) / references if method == "listwise" else scores

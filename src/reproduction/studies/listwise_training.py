@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from nfqa.files.records import Question, QuestionSet
 from nfqa.metrics.listwise import FEATURES, KERNEL, Scorer, describe_draw, make_zero_shot, read_trained
-from nfqa.metrics.references import Draw, hash_name, list_candidates
+from nfqa.metrics.references import hash_name, list_candidates
 from nfqa.models.embed import Embedder
 from reproduction.studies.drawing import draw_list, find_own_list
 
@@ -19,37 +20,20 @@ _RIDGES = np.logspace(-1, 4, 12)
 _TRAINING_SEEDS = range(1_000, 1_005)  # apart from any evaluation seed, so that no evaluated list is trained on
 
 
-def train_scorers(
-    training: QuestionSet, dataset: QuestionSet, embedder: Embedder, composition: Sequence[int] = ()
-) -> dict[tuple[str, str], Scorer]:
-    """A scorer of five features for each (dataset, question), fitted on `training` without its fold (`fit_apart`).
-
-    It is fitted on lists of the composition that it will see, by default the paper's own for `dataset`.
-    """
-    grades = composition or find_own_list(dataset.name)
-    return fit_apart([(q, make_training_rows(q, grades, embedder)) for q in training.questions], dataset)
-
-
 def make_training_rows(
     question: Question, composition: Sequence[int], embedder: Embedder, *, kernel: bool = False
 ) -> NDArray[np.float64]:
-    """Rows of one question under five reference draws, whose seeds no evaluation uses; none if grades don't vary."""
-    draws = [draw_list(question, composition, seed=seed) for seed in _TRAINING_SEEDS]
-    return collect_training_rows(draws, embedder, kernel=kernel)
+    """Rows of one question under five reference draws, whose seeds no evaluation uses.
 
-
-def collect_training_rows(draws: Iterable[Draw], embedder: Embedder, *, kernel: bool = False) -> NDArray[np.float64]:
-    """Rows of one question under given draws; none from a draw whose candidates' grades don't vary.
-
-    Returns: [m, F + 2]: centred features, the standardised grade, and the row's weight.
+    Returns: [m, F + 2]: centred features, the standardised grade, and the row's weight. A draw whose candidates' grades
+        don't vary has none.
     """
     rows = [np.zeros((0, len(FEATURES) + len(KERNEL) * kernel + 2))]
-    for draw in draws:
+    for draw in (draw_list(question, composition, seed=seed) for seed in _TRAINING_SEEDS):
         labels = np.array(draw.labels, dtype=np.float64)
-        if len(set(draw.labels)) > 1:
+        if len({*draw.labels}) > 1:
             features, grades = describe_draw(draw, embedder, kernel=kernel)[1], (labels - labels.mean()) / labels.std()
-            weights = np.full(len(labels), 1 / len(labels))
-            rows.append(np.column_stack([features - features.mean(0), grades, weights]))
+            rows.append(np.column_stack([features - features.mean(0), grades, np.full(len(labels), 1 / len(labels))]))
     return np.concatenate(rows)
 
 
@@ -63,15 +47,14 @@ def fit_scorer(rows: Iterable[NDArray[np.float64]]) -> Scorer:
     """
     from sklearn.linear_model import RidgeCV
 
-    used = [own for own in rows if len(own)]
-    if not used:
+    questions = [table for table in rows if len(table)]
+    if not questions:
         raise ValueError("no question has two candidates of different grade left; nothing to train the judge on")
-    *features, grades, weights = np.concatenate(used).T
+    *features, grades, weights = np.concatenate(questions).T
     x = np.column_stack(features)
-    scale = x.std(0)
-    scale[scale == 0] = 1.0
+    scale = np.where(x.std(0) == 0, 1.0, x.std(0))
     head = RidgeCV(_RIDGES, fit_intercept=False).fit(x / scale, grades.copy(), weights.copy())
-    return Scorer("five features", head.coef_ / scale, len(used))
+    return Scorer("five features", head.coef_ / scale, len(questions))
 
 
 def fit_by_size(
@@ -87,22 +70,19 @@ def fit_by_size(
     """
     grades, seeds = find_own_list(dataset.name), list(seeds)
     rows = [(question, make_training_rows(question, grades, embedder)) for question in training.questions]
-    taught = [(question, own) for question, own in rows if len(own)]
-    kept_out = set(_keep_out(taught, dataset))
-    fewest = min((sum(find_fold(question) != fold for question, _ in taught) for fold in kept_out), default=0)
-    ends = {"0": dict.fromkeys([(dataset.name, question.text) for question in dataset.questions], make_zero_shot())}
-    if fewest:
-        ends["all"] = fit_apart(_shuffle(taught, 0), dataset)
-    frames = []
-    for size in ("0", *(str(size) for size in sizes if 0 < size < fewest), *(["all"] if fewest else [])):
-        for seed in seeds:
-            scorers = ends.get(size) or fit_apart(_shuffle(taught, seed), dataset, count=int(size))
-            weights = pd.DataFrame([scorer.weights for scorer in scorers.values()], columns=list(FEATURES))
-            weights[["dataset", "question"]] = list(scorers)
-            frames.append(weights.assign(seed=seed, trained_on=size))
-    made = pd.concat(frames, ignore_index=True)
-    drawn_from = f"|drawn_from:{len(taught)}_of_{len(rows)}"
-    return made.assign(signature="embedded_judge|trained_on:" + made.trained_on + drawn_from)
+    taught = [(question, table) for question, table in rows if len(table)]
+    folds = _find_unseen_folds(taught, dataset)
+    fewest = min((sum(find_fold(question) != fold for question, _ in taught) for fold in {*folds}), default=0)
+    fixed = {(dataset.name, question.text): make_zero_shot() for question in dataset.questions}
+    whole = fit_apart(_shuffle(taught, 0), dataset) if fewest else {}
+    fits = {("0", seed): fixed for seed in seeds}
+    for size, seed in product((size for size in sizes if 0 < size < fewest), seeds):
+        fits[str(size), seed] = fit_apart(_shuffle(taught, seed), dataset, count=size)
+    fits |= {("all", seed): whole for seed in seeds if whole}
+    weights = [(*key, seed, size, *one.weights) for (size, seed), fit in fits.items() for key, one in fit.items()]
+    table = pd.DataFrame(weights, columns=["dataset", "question", "seed", "trained_on", *FEATURES])
+    source = f"|drawn_from:{len(taught)}_of_{len(rows)}"
+    return table.assign(signature="embedded_judge|trained_on:" + table.trained_on + source)
 
 
 Taught = Sequence[tuple[Question, NDArray[np.float64]]]  # training questions, each with its rows
@@ -113,18 +93,17 @@ def fit_apart(taught: Taught, dataset: QuestionSet, *, count: int | None = None)
 
     Folds depend on the question's text. Where no judged question is a training question, one scorer serves all.
     """
-    kept_out = _keep_out(taught, dataset)
+    folds = _find_unseen_folds(taught, dataset)
     scorers = {
         fold: fit_scorer([rows for question, rows in taught if find_fold(question) != fold][:count])
-        for fold in dict.fromkeys(kept_out)
+        for fold in dict.fromkeys(folds)
     }
-    return {(dataset.name, q.text): scorers[fold] for q, fold in zip(dataset.questions, kept_out, strict=True)}
+    return {(dataset.name, q.text): scorers[fold] for q, fold in zip(dataset.questions, folds, strict=True)}
 
 
-def _keep_out(taught: Taught, dataset: QuestionSet) -> list[int | None]:
+def _find_unseen_folds(taught: Taught, dataset: QuestionSet) -> list[int | None]:
     """The fold that each judged question's scorer must not see; None where the two sets share no question."""
-    own = {question.key for question, _ in taught}
-    shared = any(question.key in own for question in dataset.questions)
+    shared = {question.key for question, _ in taught} & {question.key for question in dataset.questions}
     return [find_fold(question) if shared else None for question in dataset.questions]
 
 
@@ -138,12 +117,11 @@ def open_scorers(sets: Iterable[QuestionSet], embedder: Embedder) -> list[Scorer
     A question of ANTIQUE is judged by what was trained without its fold.
     """
     trained = {fold: read_trained(embedder, fold) for fold in (None, *range(FOLDS))}
-    folds = {
-        (one.name, question.text): find_fold(question) if one.name == "antique" else None
-        for one in sets
-        for question in one.questions
-    }
-    return [make_zero_shot(), {key: trained[fold] for key, fold in folds.items()}]
+    by_question = {
+        (dataset.name, question.text): trained[find_fold(question) if dataset.name == "antique" else None]
+        for dataset in sets for question in dataset.questions
+    }  # fmt: skip
+    return [make_zero_shot(), by_question]
 
 
 def find_fold(question: Question) -> int:

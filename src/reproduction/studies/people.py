@@ -7,17 +7,16 @@ number), view (the rater's own), system and rating.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from nfqa.kernels.correlation import Coefficient
-from nfqa.kernels.intervals import draw_counts, estimate_pairs
-from nfqa.metrics.statistics import correlate, describe_interval, iterate_groups
+from nfqa.kernels.intervals import draw_counts
+from nfqa.metrics.statistics import correlate, iterate_groups
 from reproduction.studies.rankings import find_intervals
-from reproduction.studies.rating import rate_bradley_terry, rate_elo
 
 RatingRule = Literal["elo", "bradley_terry"]
 # Shuffles of the comparisons over which Elo is averaged: one rater's are few, those of all differ by little.
@@ -54,17 +53,13 @@ def rank_systems(
         comparisons over which Elo is averaged.
     Returns: the columns of `by`, system, strength: in Elo points, or in nats. A system that is not compared in a group
         has no row; Bradley-Terry's prior counts all systems of the frame.
-    Source: DebateQA, section 5.1; `nfqa.kernels.rating`: rate_elo, rate_bradley_terry.
+    Source: DebateQA, section 5.1; `rate_elo`, `rate_bradley_terry`.
     """
-    preferences, systems = _read_comparisons(comparisons)
-    groups = comparisons.groupby(list(by), sort=False).ngroup() if by else pd.Series(0, comparisons.index)
-    heads = comparisons[list(by)][~groups.duplicated()]
+    systems = _list_systems(comparisons)
     frames = []
-    for number, head in enumerate(heads.to_dict("records")):
-        in_group = preferences[(groups == number).to_numpy()]
-        strengths = _rate(in_group, rule, len(systems), orders=orders)
-        compared = np.union1d(in_group.left, in_group.right)
-        frames.append(pd.DataFrame(head | {"system": systems[compared], "strength": strengths[compared]}))
+    for key, group in iterate_groups(comparisons, by) if by else iter([(dict[str, Any](), comparisons)]):
+        strengths, compared = _rate(group, rule, systems, orders=orders), systems.isin([*group.left, *group.right])
+        frames.append(pd.DataFrame(key | {"system": systems[compared], "strength": strengths[compared]}))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -76,40 +71,84 @@ def resample_rankings(
     Args: over: the column of what was drawn independently; orders: shuffles over which each resample's Elo is averaged.
     Returns: resample (from 1), system, strength.
     """
-    preferences, systems = _read_comparisons(comparisons)
+    systems = _list_systems(comparisons)
     units, names = pd.factorize(comparisons[over], sort=True)
-    draws = [
-        _rate(preferences, rule, len(systems), orders=orders, seed=number, weights=counts[units])
+    strengths = [
+        _rate(comparisons, rule, systems, orders=orders, seed=number, weights=counts[units])
         for number, counts in enumerate(draw_counts(len(names), resamples=resamples, seed=seed))
     ]
-    table = pd.DataFrame(draws, pd.RangeIndex(1, resamples + 1, name="resample"), systems).reset_index()
+    table = pd.DataFrame(strengths, pd.RangeIndex(1, resamples + 1, name="resample"), systems).reset_index()
     return table.melt("resample", var_name="system", value_name="strength")
 
 
-def average_pairs(pairs: pd.DataFrame) -> pd.DataFrame:
-    """The mean over pairs of groups, with its 95 % interval over these: one value for each set of conditions.
+def _list_systems(comparisons: pd.DataFrame) -> pd.Index:
+    return pd.Index(np.unique(comparisons[["left", "right"]].to_numpy(dtype=str)), name="system")
 
-    Args: pairs: first and second, the group of either side (one group, or two), measured, and conditions.
-    Returns: the conditions in order of first appearance, value, low, high, n (pairs), resampled.
-    Source: `nfqa.kernels.intervals.estimate_pairs`.
+
+def _rate(
+    comparisons: pd.DataFrame, rule: RatingRule, systems: pd.Index, *, orders: int, seed: int = 0,
+    weights: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:  # fmt: skip
+    if rule == "bradley_terry":
+        return rate_bradley_terry(comparisons, systems, weights=weights)
+    return rate_elo(comparisons, systems, orders=orders, seed=seed, weights=weights)
+
+
+def rate_elo(
+    comparisons: pd.DataFrame, systems: pd.Index, *, orders: int = ORDERS, seed: int = 0,
+    weights: NDArray[np.float64] | None = None, k: float = 4.0,
+) -> NDArray[np.float64]:  # fmt: skip
+    """Online Elo, averaged over shuffled orders of the comparisons.
+
+    After each comparison R_left += k (o - e), R_right -= k (o - e), with o its outcome and
+    e = 1 / (1 + 10^((R_right - R_left) / 400)). All start at 1,000. Later comparisons weigh more, so the order matters:
+    the mean over `orders` seeded shuffles is given, or with orders=0 the rating in the order given.
+
+    Args: comparisons: left, right and outcome, as `compare_answers`; systems: all that are rated, S; weights: [M], how
+        often each comparison counts; default once.
+    Returns: ratings, [S], in Elo points; a system without comparisons keeps 1,000.
+    Source: Elo (1978) by evalica. Differs from: DebateQA, which names neither step nor order.
     """
-    conditions = list(pairs.columns.difference(["first", "second", "measured"], sort=False))
-    intervals = [
-        key | describe_interval(estimate_pairs(part["measured"], part["first"], part["second"]), "group")
-        for key, part in iterate_groups(pairs, conditions)
-    ]
-    return pd.DataFrame(intervals)
+    from evalica import Winner, elo
+
+    rows = np.repeat(np.arange(len(comparisons)), 1 if weights is None else weights.astype(np.int64))
+    generator = np.random.default_rng(seed)
+    shuffles = [rows[generator.permutation(len(rows))] for _ in range(orders)] or [rows]
+    left, right = (systems.get_indexer(comparisons[side]) for side in ("left", "right"))
+    winners = np.array([Winner.Y, Winner.Draw, Winner.X])[(2 * comparisons.outcome.to_numpy()).astype(int)]
+    numbers = pd.RangeIndex(len(systems))
+    ratings = [elo(left[one], right[one], winners[one].tolist(), numbers, k=k).scores[numbers] for one in shuffles]
+    return np.asarray(sum(each.to_numpy() for each in ratings) / len(ratings))
 
 
-def average_other_raters(ratings: pd.DataFrame, *, within: Sequence[str] = ("question", "system")) -> pd.Series:
-    """For every rating, the mean rating of the same answer by all other raters, rounded so that equal means are equal.
+def rate_bradley_terry(
+    comparisons: pd.DataFrame, systems: pd.Index, *, prior: float = 0.1, weights: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """Log-strengths b of the Bradley-Terry model, P(i is preferred to j) = e^b_i / (e^b_i + e^b_j).
 
-    Args: within: what ratings share to be of the same answer: "stance" in it leaves the raters of the same side.
-    Returns: in the order of `ratings`; NaN where nobody else rated the answer.
+    Maximum likelihood with a tie as half a win for each side. A system that always wins has no finite strength, so
+    `prior` ties are added between every two systems.
+
+    Args: comparisons, systems, weights: as `rate_elo`; prior: 0 only where every system has won against, and lost to,
+        each other one, directly or through others.
+    Returns: b, [S], in nats, with mean 0. Equal records give equal strengths. With no comparison and a prior, all 0.
+    Source: Bradley and Terry (1952), by evalica. Differs from: evalica's, which has no prior.
     """
-    groups = ratings.groupby(list(within)).rating
-    others = (groups.transform("sum") - ratings.rating) / (groups.transform("count") - 1)
-    return others.round(9).rename("others")
+    from evalica import Winner, bradley_terry
+
+    left, right = (systems.get_indexer(comparisons[side]) for side in ("left", "right"))
+    outcomes, weight = comparisons.outcome.to_numpy(), 1.0 if weights is None else weights
+    wins = np.zeros((len(systems), len(systems)))  # row preferred to column
+    np.add.at(wins, (left, right), weight * outcomes)
+    np.add.at(wins, (right, left), weight * (1 - outcomes))
+    wins += prior / 2 * (1 - np.eye(len(systems)))
+    winners, losers = np.nonzero(wins)
+    model = bradley_terry(
+        winners, losers, [Winner.X] * len(winners), index=(numbers := pd.RangeIndex(len(systems))),
+        weights=wins[winners, losers].tolist(), tolerance=1e-10, limit=100_000,
+    )  # fmt: skip
+    strengths = np.log(model.scores[numbers].to_numpy()).round(8)  # the iteration stops at 1e-10: less is equal
+    return np.asarray(strengths - strengths.mean())
 
 
 def measure_alpha(ratings: pd.DataFrame, *, resamples: int, seed: int = 0) -> pd.DataFrame:
@@ -123,11 +162,11 @@ def measure_alpha(ratings: pd.DataFrame, *, resamples: int, seed: int = 0) -> pd
         part.pivot(index="rater", columns=["question", "system"], values="rating").reindex(raters).to_numpy(np.float64)
         for _, part in ratings.groupby(ratings.rater.map(group_raters(ratings)))
     ]  # a group: [raters, its answers]
-    draws = [
-        measure_krippendorff_alpha(np.hstack([tables[g] for g in np.repeat(np.arange(len(tables)), counts)]))
-        for counts in draw_counts(len(tables), resamples=resamples, seed=seed).astype(np.int64)
+    counts = draw_counts(len(tables), resamples=resamples, seed=seed).astype(np.int64)
+    measured = [
+        measure_krippendorff_alpha(np.hstack([tables[g] for g in np.repeat(np.arange(len(tables)), times)]))
+        for times in [1, *counts]
     ]
-    measured = [measure_krippendorff_alpha(np.hstack(tables)), *draws]
     frame = pd.DataFrame({"statistic": "alpha_ordinal", "resample": range(resamples + 1), "measured": measured})
     return find_intervals(frame.assign(units=len(tables), n=len(ratings)), over="group").assign(dropped=0)
 
@@ -166,11 +205,11 @@ def measure_kappa(
 
     each = labels.groupby(list(items))[column].agg(list)
     counts = each.str.len()
-    wanted = counts.max() if raters == "most" else counts.mode()[0]
-    kept = each[counts == wanted]
-    table, categories = aggregate_raters(kept.tolist())
-    kappa = float(fleiss_kappa(table)) if wanted > 1 and len(categories) > 1 else np.nan
-    row = {"value": kappa, "n": len(kept), "dropped": len(each) - len(kept), "signature": f"items_judged_by:{wanted}"}
+    count = counts.max() if raters == "most" else counts.mode()[0]
+    rated = each[counts == count]
+    table, categories = aggregate_raters(rated.tolist())
+    kappa = float(fleiss_kappa(table)) if count > 1 and len(categories) > 1 else np.nan
+    row = {"value": kappa, "n": len(rated), "dropped": len(each) - len(rated), "signature": f"items_judged_by:{count}"}
     return pd.DataFrame([{"statistic": "fleiss_kappa"} | row])
 
 
@@ -192,33 +231,14 @@ def correlate_halves(ratings: pd.DataFrame, *, splits: int = 50, seed: int = 0) 
         means.append(halved.unstack("half").reindex(columns=["one", "other"]))
     both = pd.concat(means).dropna().reset_index()
     systems = both.groupby(["split", "system"])[["one", "other"]].mean().round(9).reset_index()  # equal means tie
-    found = pd.concat([
+    correlations = pd.concat([
         correlate(both, x="one", y="other", by=["split", "question"], methods=RANK_METHODS).assign(level="question"),
         correlate(systems, x="one", y="other", by=["split"], methods=RANK_METHODS).assign(level="system"),
     ])  # fmt: skip
-    each = found.groupby(["level", "statistic", "split"], sort=False)["measured"].mean()
+    each = correlations.groupby(["level", "statistic", "split"], sort=False)["measured"].mean()
     table = each.groupby(["level", "statistic"], sort=False).agg(["mean", "std", "count"]).reset_index()
     table = table.rename(columns={"mean": "value", "std": "spread", "count": "n"})
     return table.assign(dropped=splits - table["n"])
-
-
-def _rate(
-    comparisons: pd.DataFrame, rule: RatingRule, n: int, *, orders: int, seed: int = 0, weights: NDArray | None = None
-) -> NDArray[np.float64]:
-    """The strengths of n systems; `weights` says how often each comparison counts."""
-    if rule == "bradley_terry":
-        return rate_bradley_terry(comparisons, systems=n, weights=weights)
-    times = 1 if weights is None else weights.astype(np.int64)
-    return rate_elo(
-        comparisons.iloc[np.repeat(np.arange(len(comparisons)), times)], systems=n, orders=orders, seed=seed
-    )
-
-
-def _read_comparisons(comparisons: pd.DataFrame) -> tuple[pd.DataFrame, NDArray]:
-    """The comparisons with systems as numbers, and the systems in that order."""
-    systems, numbers = np.unique(comparisons[["left", "right"]].to_numpy(dtype=str), return_inverse=True)
-    left, right = numbers.reshape(-1, 2).T
-    return comparisons.assign(left=left, right=right), systems
 
 
 def group_raters(ratings: pd.DataFrame) -> pd.Series:
@@ -230,12 +250,12 @@ def group_raters(ratings: pd.DataFrame) -> pd.Series:
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 
-    questions, asked = pd.factorize(ratings.question)
+    questions, texts = pd.factorize(ratings.question)
     raters, names = pd.factorize(ratings.rater, sort=True)
-    size = len(asked) + len(names)
-    graph = coo_matrix((np.ones(len(ratings)), (questions, len(asked) + raters)), shape=(size, size))
-    labels = pd.factorize(connected_components(graph, directed=False)[1])[0]  # the questions come first
-    return pd.Series(labels[len(asked) :] + 1, index=pd.Index(names, name="rater"), name="group")
+    size, first = len(texts) + len(names), len(texts)  # the questions come first
+    graph = coo_matrix((np.ones(len(ratings)), (questions, first + raters)), shape=(size, size))
+    labels = pd.factorize(connected_components(graph, directed=False)[1])[0]
+    return pd.Series(labels[first:] + 1, index=pd.Index(names, name="rater"), name="group")
 
 
 def add_groups(measurements: pd.DataFrame, ratings: pd.DataFrame) -> pd.DataFrame:

@@ -38,14 +38,14 @@ def compare_rankings(
     means = resample_means(scores, by=list(by), over=over, within="question", resamples=resamples, seed=seed)
     frames = []
     for first, second in combinations(ways, 2):
-        named = first | {f"against_{name}": value for name, value in second.items()}
+        names = first | {f"against_{name}": value for name, value in second.items()}
         pairs = _pair(means.rename(columns={"mean": "score"}), first, second, ["resample", "system"])
-        drawn = correlate(pairs, y="other", by=["resample"], methods=["kendall"])
+        resampled = correlate(pairs, y="other", by=["resample"], methods=["kendall"])
         counts = {"units": means.units.iloc[0], "n": pairs.system.nunique()}
-        systems = find_intervals(drawn.drop(columns="missing").assign(**counts), over=over)
+        systems = find_intervals(resampled.drop(columns="missing").assign(**counts), over=over)
         both = _pair(scores, first, second, [*questions, "system"])
         answers = average(correlate(both, y="other", by=questions, methods=["kendall"]), over=over, within="question")
-        frames += [systems.assign(of="systems", dropped=0, **named), answers.assign(of="answers", **named)]
+        frames += [systems.assign(of="systems", dropped=0, **names), answers.assign(of="answers", **names)]
     return pd.concat(frames, ignore_index=True)
 
 
@@ -85,8 +85,8 @@ def resample_means(
         table = group.pivot_table("score", over, "system", dropna=False).reindex(index)
         with np.errstate(invalid="ignore"):
             means = (counts @ table.fillna(0).to_numpy(np.float64)) / (counts @ table.notna().to_numpy(np.float64))
-        drawn = pd.DataFrame(means, columns=table.columns).rename_axis("resample").reset_index()
-        frames.append(drawn.melt("resample", value_name="mean").assign(**key, units=len(index)))
+        resampled = pd.DataFrame(means, columns=table.columns).rename_axis("resample").reset_index()
+        frames.append(resampled.melt("resample", value_name="mean").assign(**key, units=len(index)))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -104,6 +104,6 @@ def find_intervals(draws: pd.DataFrame, *, over: str = "question") -> pd.DataFra
     for key, group in iterate_groups(draws.assign(n=draws.get("n", draws.units)), conditions):
         measured = group["resample"] == 0
         units, n = int(group.units.iloc[0]), int(group.n.iloc[0])
-        found = find_interval(group.measured[measured].item(), group.measured[~measured], units=units, n=n)
-        rows.append(key | describe_interval(found, over))
+        interval = find_interval(group.measured[measured].item(), group.measured[~measured], units=units, n=n)
+        rows.append(key | describe_interval(interval, over))
     return pd.DataFrame(rows)

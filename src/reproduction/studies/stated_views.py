@@ -1,24 +1,14 @@
-"""Does a passage state a point of view? Cosine, and P.D.'s own perplexity, held against people's labels."""
+"""Claims with people's wordings of points of view: pairs of a text and a view that it states or not, and draws."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from nfqa.files.records import Answer, Question
-from nfqa.kernels.perplexity import settings
-from nfqa.metrics.coverage import sign_coverage
 from nfqa.metrics.references import Draw, hash_name
-from nfqa.metrics.statistics import iterate_groups, require_columns
-from nfqa.models.adapters import COVERAGE
-from nfqa.models.embed import Embedder
-from nfqa.models.evaluator import Evaluator
-from reproduction.studies.baselines import measure_each
-from reproduction.studies.decisions import resample_auroc
-from reproduction.studies.diversity import find_nats
 
 
 def is_held_out(claim: str) -> bool:
@@ -31,13 +21,13 @@ def keep_apart(claims: pd.DataFrame, wordings: pd.DataFrame) -> pd.DataFrame:
 
     Args: claims, wordings: as `pair_wordings`. Returns: rows of `claims`, those kept that come first by a hash.
     """
-    texts, used, kept = wordings.set_index("wording").text, set[str](), []
+    texts, used, places = wordings.set_index("wording").text, set[str](), []
     for place, views in claims.views[sorted(claims.index, key=lambda row: hash_name(claims.question[row]))].items():
-        said = {texts[wording] for _, ids in views for wording in ids}
-        if used.isdisjoint(said):
-            kept.append(place)
-            used |= said
-    return claims.loc[sorted(kept)]
+        view_texts = {texts[wording] for _, ids in views for wording in ids}
+        if used.isdisjoint(view_texts):
+            places.append(place)
+            used |= view_texts
+    return claims.loc[sorted(places)]
 
 
 def pair_wordings(claims: pd.DataFrame, wordings: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
@@ -54,13 +44,12 @@ def pair_wordings(claims: pd.DataFrame, wordings: pd.DataFrame, *, seed: int = 0
     """
     rows = []
     for question, dataset, _, views in _read_views(claims, wordings, seed):
-        (stance, own), *_ = [*_shuffle(seed, question, [view for view in views if len(view[1]) > 1]), ("", [])]
-        others = [(side, said[0]) for side, said in _shuffle(seed, question, views) if not set(said) & set(own)]
-        if own and others:
-            (side, other), (answer, view, *_) = others[0], own
-            named = (dataset, question, "same" if side == stance else "opposite")
-            rows += [(*named, answer, view, True, ""), (*named, answer, other, False, "view")]
-            rows += [(*named, other, view, False, "answer")]
+        texts, others = next(_list_choices(question, views, seed), ([], []))
+        if others:
+            (stance, other), (answer, view, *_) = others[0], texts
+            claim = (dataset, question, stance)
+            rows += [(*claim, answer, view, True, ""), (*claim, answer, other, False, "view")]
+            rows += [(*claim, other, view, False, "answer")]
     return pd.DataFrame(rows, columns=["dataset", "question", "stance", "text", "point_of_view", "stated", "changed"])
 
 
@@ -85,11 +74,10 @@ def draw_wordings(claims: pd.DataFrame, wordings: pd.DataFrame, *, seed: int = 0
     pool = pd.DataFrame(topics_by_text.items(), columns=["text", "topics"], index=map(_count_words, topics_by_text))
     rows = []
     for question, dataset, topics, views in read:
-        for stance, own in _shuffle(seed, question, [view for view in views if len(view[1]) > 1]):
-            others = [(side, texts[0]) for side, texts in _shuffle(seed, question, views) if not set(texts) & set(own)]
-            found = {"same_stance" if side == stance else "opposite_stance": text for side, text in reversed(others)}
-            if len(found) == 2:
-                chosen = {"reference": own[0], "paraphrase": own[1], **dict(sorted(found.items()))}
+        for (first, second, *_), others in _list_choices(question, views, seed):
+            by_stance = {f"{stance}_stance": text for stance, text in reversed(others)}
+            if len(by_stance) == 2:
+                chosen = {"reference": first, "paraphrase": second, **dict(sorted(by_stance.items()))}
                 apart = pool.text[pool.topics.map(topics.isdisjoint)]
                 for name, text in [*chosen.items()]:
                     gap = abs(apart.index - _count_words(text))
@@ -104,75 +92,24 @@ def draw_wordings(claims: pd.DataFrame, wordings: pd.DataFrame, *, seed: int = 0
 def _read_views(claims: pd.DataFrame, wordings: pd.DataFrame, seed: int) -> list[tuple[str, str, set[str], list[Any]]]:
     """Question, dataset, topics and views (stance, distinct texts) of each claim, all in the order of a hash."""
     texts = wordings.set_index("wording").text
-    found = []
-    for question, own in claims.drop_duplicates("question").set_index("question").iterrows():
-        views = [(stance, _shuffle(seed, str(question), {texts[i] for i in ids})) for stance, ids in own["views"]]
-        found.append((str(question), own["dataset"], {*own.get("topics", "").split()}, views))
-    return sorted(found, key=lambda one: hash_name(f"{seed}||{one[0]}"))
+    rows = []
+    for question, claim in claims.drop_duplicates("question").set_index("question").iterrows():
+        views = [(stance, _shuffle(seed, str(question), {texts[i] for i in ids})) for stance, ids in claim["views"]]
+        rows.append((str(question), claim["dataset"], {*claim.get("topics", "").split()}, views))
+    return sorted(rows, key=lambda one: hash_name(f"{seed}||{one[0]}"))
+
+
+def _list_choices(
+    question: str, views: Sequence[tuple[str, list[str]]], seed: int
+) -> Iterator[tuple[list[str], list[tuple[str, str]]]]:
+    """The texts of each view of two or more, and of each view without these: same or opposite stance, and a text."""
+    for stance, texts in _shuffle(seed, question, (view for view in views if len(view[1]) > 1)):
+        others = [view for view in _shuffle(seed, question, views) if not {*view[1]} & {*texts}]
+        yield texts, [("same" if side == stance else "opposite", other[0]) for side, other in others]
 
 
 def _shuffle(seed: int, question: str, items: Iterable[Any]) -> list[Any]:
     return sorted(items, key=lambda item: hash_name(f"{seed}|{question}|{item}"))
-
-
-def score_stated_views(pairs: pd.DataFrame, embedder: Embedder, evaluators: Mapping[str, Evaluator]) -> pd.DataFrame:
-    """How far each passage states a point of view, by each measure; higher is more.
-
-    cosine: of the passage and the point of view. nearest_sentence: of the passage's nearest sentence. coverage: the
-    same by the embedder with coverage's adapter. shared_words: the share of the point of view's distinct words that the
-    passage has. pd_view: -exp(nats / tokens) of the point of view given the passage, what P.D. sums. pd_gain: how many
-    nats a token the passage saves against no text before the same instruction, log(perplexity without / perplexity
-    with); pd_gain_question: against the question in its place.
-
-    Args: pairs: dataset, question, text (the passage), point_of_view, and any columns that name the pair; evaluators:
-        by what the column `evaluator` says.
-    Returns: the columns of `pairs` but text, metric, evaluator ("" for the first four), score and signature: a row a
-        pair and measure, in the order of the pairs.
-    """
-    require_columns(pairs, ["dataset", "question", "text", "point_of_view"])
-    texts, views = pairs.text.tolist(), pairs.point_of_view.tolist()
-    cosines = np.einsum("nd,nd->n", embedder.embed_sentences(texts), embedder.embed_sentences(views))
-    nearest, covered = (measure_each(texts, views, one) for one in (embedder, embedder.tune(COVERAGE)))
-    words = [(set(text.lower().split()), set(view.lower().split())) for text, view in zip(texts, views, strict=True)]
-    made = f"embedder:{embedder.spec.identity}"
-    found = [
-        ("cosine", "", cosines, f"cosine|{made}"),
-        ("nearest_sentence", "", nearest, f"cosine:nearest_sentence|{made}"),
-        ("coverage", "", covered, sign_coverage(embedder)),
-        ("shared_words", "", [len(own & said) / len(own) for said, own in words], "words:split"),
-    ]
-    chosen = settings("paper", too_long="cut_tail")
-    for name, model in evaluators.items():
-        given = {"passage": texts, "nothing": [""] * len(pairs), "question": pairs.question.tolist()}
-        nats = {what: find_nats(contexts, views, model, chosen) for what, contexts in given.items()}
-        signature = f"{chosen.signature}|evaluator:{model.identity}"
-        found += [
-            ("pd_view", name, -np.exp(nats["passage"]), f"pd_view:{signature}|sign:-"),
-            ("pd_gain", name, nats["nothing"] - nats["passage"], f"pd_gain:{signature}|without:no text"),
-            ("pd_gain_question", name, nats["question"] - nats["passage"], f"pd_gain:{signature}|without:question"),
-        ]
-    named = pairs.drop(columns="text")
-    frames = [named.assign(metric=m, evaluator=e, score=scores, signature=s) for m, e, scores, s in found]
-    return pd.concat(frames, ignore_index=True)
-
-
-def resample_stated(
-    scores: pd.DataFrame, *, by: Sequence[str], within: Sequence[str] = (), resamples: int = 1_000, seed: int = 0
-) -> pd.DataFrame:
-    """The AUROC of each measure as measured and in resamples of the questions, equal for all, so that they pair.
-
-    Args: scores: question, stated (bool), score and those of `by`, all without a NaN; within: the columns that two
-        pairs must share to be compared, none for all.
-    Returns: the columns of `by`, `resample` (0: as measured), `measured`, `units` (questions) and `n` (pairs), as
-        `find_intervals` takes.
-    """
-    frames = []
-    for key, group in iterate_groups(scores, by):
-        strata = group.groupby(list(within)).ngroup().to_numpy() if within else None
-        drawn = resample_auroc(group.stated, group.score, group.question, strata=strata, resamples=resamples, seed=seed)
-        counts = {"units": group.question.nunique(), "n": len(group)}
-        frames.append(pd.DataFrame(key | {"resample": range(len(drawn)), "measured": drawn} | counts))
-    return pd.concat(frames, ignore_index=True)
 
 
 def _count_words(text: str) -> int:
