@@ -32,7 +32,7 @@ def score_forms(
     """
     frames = []
     for ((name, cache), model), (form, switches) in product(evaluators.items(), forms.items()):
-        options: dict[str, Any] = {"named": name, "cache": cache, "wrapping": choose_wrapping(model, wrapping)} | switches
+        options = dict(switches, named=name, cache=cache, wrapping=choose_wrapping(model, wrapping))
         frames.append(score_diversity(answers, views, model, **options).assign(variant=form))
     return pd.concat(frames)
 
