@@ -142,10 +142,11 @@ def _say_pair(paper: Paper, pair: pd.Series) -> str:
     equal = [name for name in keys if rows[0].get(name) == rows[-1].get(name)]
     shared = [name for name in equal if name in first or (len(rows) == 2 and name not in ("row", "metric"))]
     inside = say_conditions(paper, {name: rows[0].get(name, "") for name in shared})
-    parts = [{name: row.get(name, "") for name in keys if name not in shared} for row in sides]
     above, below = (
-        f"{say_conditions(paper, part)} at {row['said']}" if row in rows else row["said"]
-        for part, row in zip(parts, sides, strict=True)
+        f"{say_conditions(paper, {name: row.get(name, '') for name in keys if name not in shared})} at {row['said']}"
+        if row in rows
+        else row["said"]
+        for row in sides
     )
     if order.by < 0:
         verb = {HOLDS: "is at most", FAILS: "is more than"}.get(pair.state, "may or may not be at most")
