@@ -129,21 +129,20 @@ def pivot_beside_paper(paper: Paper, name: str, table: pd.DataFrame | None) -> p
     several = {side: len(both[side].unique()) > 1 for side in ("row", "dataset")}
     index = "dataset" if several["dataset"] and not several["row"] else "row"
     columns = ["dataset", "heading"] if several["dataset"] and index == "row" else ["heading"]
-    if table is not None:
-        ours = _list_ours_alone(paper, table, both).merge(both[columns].drop_duplicates(), on=columns)
-        ours = ours[ours.dataset.isin(both.dataset)] if "dataset" in ours else ours  # not the sample's
-        ours = ours.assign(ours=True, printed="", verdict="", unit=both.unit[0])
-        both = pd.concat([both.assign(ours=False), ours], ignore_index=True)
+    ours = both[:0] if table is None else _list_ours_alone(paper, table, both)
+    ours = ours.merge(both[columns].drop_duplicates(), on=columns)
+    ours = ours[ours.dataset.isin(both.dataset)] if "dataset" in ours else ours  # not the sample's
+    ours = ours.assign(ours=True, printed="", verdict="", unit=both.unit[0])
+    both = pd.concat([both.assign(ours=False), ours], ignore_index=True)
     places = both.printed.str.partition(".")[2].str.len()
     both["places"] = places.where(both.printed != "", places.max())
     both["cell"] = [_write_cell(row) for row in both.to_dict("records")]
     for side in ("dataset", "heading"):
         both[side] = both[side].map(lambda part: show_name(paper, part))
     both["origin"] = both.origin.astype(object).fillna("")
-    rows = ["ours", index] if "ours" in both else [index]
-    pivot = both.pivot_table(["cell", "verdict", "origin"], rows, columns, aggfunc="first", sort=False).fillna("")
-    if "ours" in both:
-        pivot = pivot.sort_index(level="ours", sort_remaining=False).droplevel("ours")
+    cells = ["cell", "verdict", "origin"]
+    pivot = both.pivot_table(cells, ["ours", index], columns, aggfunc="first", sort=False).fillna("")
+    pivot = pivot.sort_index(level="ours", sort_remaining=False).droplevel("ours")
     return pivot.rename_axis(index=None, columns=[*[None] * len(columns), "ours / published"])
 
 

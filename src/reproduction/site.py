@@ -95,7 +95,7 @@ def describe_artefact(paper: Paper, name: str, place: Place) -> dict[str, Any]:
         words = name_rows(paper, values, name_keys(values))
         sheet["rows"] = values.astype(object).where(values.notna(), None).assign(words=words).to_dict("records")
         sheet |= {"stand_ins": list_replaced(paper, name, values), "origins": Counter(sorted(values.origin))}
-        sheet["made_from"] = read_json(files["json"])
+        sheet["made_from"] = read_json(files["json"]) if "json" in files else {}
     published = compare_published(paper, name, values)[: 0 if "sample" in sheet["origins"] else None]
     if len(published):
         sheet["table"] = _draw_table(pivot_beside_paper(paper, name, values))
