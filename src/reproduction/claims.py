@@ -107,8 +107,8 @@ def compare_order(order: Order, table: pd.DataFrame) -> pd.DataFrame:
         for side in (order.upper, order.lower)
     ]
     keys = [*order.within] if isinstance(order.upper, str) and isinstance(order.lower, str) else []
-    how: Any = {"on": keys, "how": "outer", "sort": False} if keys else {"how": "cross"}
-    places = sides[0][keys].assign(upper=sides[0].index).merge(sides[1][keys].assign(lower=sides[1].index), **how)
+    join: Any = {"on": keys, "how": "outer", "sort": False} if keys else {"how": "cross"}
+    places = sides[0][keys].assign(upper=sides[0].index).merge(sides[1][keys].assign(lower=sides[1].index), **join)
     places = places.reindex(range(max(1, len(places))))
     upper, lower = (side.reindex(places[name]) for side, name in zip(sides, ("upper", "lower"), strict=True))
     ends = [side[["value", "low", "high"]].to_numpy(dtype=np.float64) for side in (upper, lower)]
