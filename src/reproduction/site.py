@@ -27,6 +27,7 @@ from nfqa.files.paths import Place
 from reproduction.check import list_files
 from reproduction.claims import count_claims, judge_claims
 from reproduction.compare import compare_published, list_replaced, name_rows, pivot_beside_paper
+from reproduction.notebooks import read_parameters
 from reproduction.papers import STAND_IN, Artefact, Paper, list_needs, read_papers
 from reproduction.values import name_keys, read_values
 
@@ -81,7 +82,7 @@ def build_site(place: Place) -> Path:
 def describe_artefact(paper: Paper, name: str, place: Place) -> dict[str, Any]:
     """What the pages show of an artefact.
 
-    Returns: paper, artefact, notebook (where it would be) and files (by ending) on this machine; stem, from the
+    Returns: paper, artefact, notebook (as executed here, else as committed) and files (by ending) on this machine; stem, from the
         site's top folder; rows (its values, with their conditions in words) and made_from (its provenance), empty
         without results; published (beside ours), table (the same in the paper's shape), verdicts and origins (counts);
         stand_ins, state and needs (in words). Of values of the bundled sample nothing is compared.
@@ -100,7 +101,11 @@ def describe_artefact(paper: Paper, name: str, place: Place) -> dict[str, Any]:
     if len(published):
         sheet["table"] = _draw_table(pivot_beside_paper(paper, name, values))
     sheet |= {"published": published, "verdicts": Counter(published.verdict), "needs": list_needs(paper, name)}
-    sheet |= {"paper": paper, "artefact": artefact, "notebook": place.notebooks / f"{stem}.ipynb"}
+    notebook = place.notebooks / f"{stem}.ipynb"
+    if place.is_full and not notebook.is_file() and artefact.notebook:
+        is_main = read_parameters(artefact.path)["artefact"] == stem  # one notebook may make several
+        notebook = artefact.path if is_main else notebook
+    sheet |= {"paper": paper, "artefact": artefact, "notebook": notebook}
     return sheet | {"files": files, "stem": stem, "state": _find_state(**sheet)}
 
 
