@@ -82,8 +82,8 @@ def build_site(place: Place) -> Path:
 def describe_artefact(paper: Paper, name: str, place: Place) -> dict[str, Any]:
     """What the pages show of an artefact.
 
-    Returns: paper, artefact, notebook (as executed here, else as committed) and files (by ending) on this machine; stem, from the
-        site's top folder; rows (its values, with their conditions in words) and made_from (its provenance), empty
+    Returns: paper, artefact, notebook (as executed here, else as committed) and files (by ending) on this machine;
+        stem, from the site's top folder; rows (its values, with their conditions in words) and made_from (its provenance), empty
         without results; published (beside ours), table (the same in the paper's shape), verdicts and origins (counts);
         stand_ins, state and needs (in words). Of values of the bundled sample nothing is compared.
     """
