@@ -89,7 +89,7 @@ def test_what_a_run_would_ask_is_counted_anew_only_when_the_journal_has_changed(
 
     def count(_: object, name: str, *__: object) -> Tally:
         counted.append(name)
-        return Tally(verdicts=70 + len(counted), asked=3)
+        return Tally(verdicts=70 + len(counted), requests=3)
 
     monkeypatch.setattr("reproduction.plan.count_asked", count)
 

@@ -149,13 +149,6 @@ def test_wrapping_is_about_an_evaluator_too_and_the_rest_is_not(debates: Checkou
     assert "no JUDGE or GENERATOR or EVALUATOR" in debates.run("status", WRAPPING="plain").stderr
 
 
-def test_a_needed_file_must_be_registered(debates: Checkout) -> None:
-    papers = debates.root / "papers" / "made_up.yml"
-    papers.write_text(papers.read_text().replace("needs_files: [system_answers]", "needs_files: [systems]"))
-    done = debates.run("status")
-    assert (done.returncode, "papers/*.yml needs the file 'systems'" in done.stderr) == (2, True)
-
-
 def open_made_up(debates: Checkout, monkeypatch: pytest.MonkeyPatch, **given: Any) -> Lab:
     monkeypatch.setenv("NFQA_ROOT", str(debates.root))
     return open_lab("made_up/third", data="sample", **given)

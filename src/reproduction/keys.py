@@ -223,12 +223,15 @@ def list_targets(root: Path, options: RunOptions, only: Sequence[str] = ()) -> l
         files = [registry[file] for file in target.artefact.needs_files]
         is_sample, store = options.data == "sample", root / "build" / "data"
         lacks = [file.path for file in files if not (file.sample if is_sample else has_file(file, store))]
+        read = [other for other in map(targets.get, target.reads) if other]
+        lost = [t for t in read if t.lacks and hash_result(place, t.identifier) == "missing"]
+        lacks += [f"results of {t.name}" for t in lost]
         if lacks:
             targets[identifier] = replace(target, lacks=tuple(lacks))
             continue
         key, record = make_key(paper, name, place, settings), read_record(place, identifier)
         stale = explain_staleness(record, key.parts, place)
-        stale += [f"reads {t.name}, which is stale" for t in map(targets.get, target.reads) if t and t.stale]
+        stale += [f"reads {t.name}, which is stale" for t in read if t.stale]
         minutes = record.minutes if record else None
         targets[identifier] = replace(target, key=key, stale=tuple(stale), minutes=minutes)
     return list(targets.values())

@@ -83,9 +83,9 @@ def describe_artefact(paper: Paper, name: str, place: Place) -> dict[str, Any]:
     """What the pages show of an artefact.
 
     Returns: paper, artefact, notebook (as executed here, else as committed) and files (by ending) on this machine;
-        stem, from the site's top folder; rows (its values, with their conditions in words) and made_from (its provenance), empty
-        without results; published (beside ours), table (the same in the paper's shape), verdicts and origins (counts);
-        stand_ins, state and needs (in words). Of values of the bundled sample nothing is compared.
+        stem, from the site's top folder; rows (its values, with their conditions in words) and made_from (its
+        provenance), empty without results; published (beside ours), table (the same in the paper's shape), verdicts
+        and origins (counts); stand_ins, state and needs (in words). Nothing is compared with values of the sample.
     """
     artefact, stem = paper.artefacts[name], f"{paper.paper}/{name}"
     files = {ending[1:]: path for ending, path in list_files(place.read_from, stem).items() if path.is_file()}

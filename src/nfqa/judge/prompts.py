@@ -78,9 +78,9 @@ class Template(Item):
     registered script the text is. placeholders: field -> what stands for it. lowest, highest: of a score. solved: how
     many solved examples the text holds itself. shot_from: where the part begins that is repeated for each solved
     example that is set in.
-    text: as rendered: line ends made `\\n`, blanks stripped at both ends but those of a script's text. identity: hash
-    of the file's bytes and of the settings, so that a change of either shows. pick: of several verdicts, none or the
-    first.
+    text: as rendered: line ends made `\\n`, blanks stripped at both ends but those of a script's text. sha256: of the
+    file's bytes. identity: hash of these and of the settings, so that a change of either shows. pick: of several
+    verdicts, none or the first.
     """
 
     file: str = ""
@@ -100,6 +100,7 @@ class Template(Item):
     set_name: str = Field("", exclude=True)
     name: str = Field("", exclude=True)
     text: str = Field("", exclude=True)
+    sha256: str = Field("", exclude=True)
     identity: str = Field("", exclude=True)
     pick: Pick = Field("only", exclude=True)
 
@@ -206,17 +207,12 @@ class PromptSet:
             raise ValueError(f"{where}.placeholders: {source.name} holds {sorted(strays)[0]}, which is not listed")
         if entry.shot_from and text.count(entry.shot_from) != 1:
             raise ValueError(f"{where}.shot_from: {entry.shot_from!r} must stand once in {source.name}")
-        facts = {
-            "set_name": settings.set,
-            "name": name,
-            "text": text,
-            "pick": settings.pick,
-            "protect": settings.protect,
-        }
+        shared = {"set_name": settings.set, "pick": settings.pick, "protect": settings.protect}
+        facts = shared | {"name": name, "text": text, "sha256": hash_file(source)}
         template = entry.model_copy(update=facts)
         apart = {"file", "registered", "solved"} | (set() if entry.literal else {"literal"})
         options = json.dumps(template.model_dump(mode="json", exclude=apart), sort_keys=True)
-        identity = hashlib.sha256(f"{hash_file(source)}{options}".encode()).hexdigest()
+        identity = hashlib.sha256(f"{template.sha256}{options}".encode()).hexdigest()
         return template.model_copy(update={"identity": identity})
 
 
