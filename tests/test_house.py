@@ -7,9 +7,11 @@ import json
 import re
 import subprocess
 import sys
+import tokenize
 import tomllib
 from collections.abc import Iterable
 from graphlib import TopologicalSorter
+from io import StringIO
 from pathlib import Path
 
 import nbformat
@@ -62,6 +64,13 @@ def test_a_module_keeps_to_the_house(path: Path) -> None:
     assert not [node for node in ast.walk(tree) if isinstance(node, ast.Assert)], "no input is checked by assert"
     public = [n for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef) and not n.name.startswith("_")]
     assert [getattr(node, "name", "module") for node in (tree, *public) if not ast.get_docstring(node)] == []
+
+
+@pytest.mark.parametrize("path", MODULES.values(), ids=MODULES)
+def test_names_say_what_a_thing_is(path: Path) -> None:
+    tokens = tokenize.generate_tokens(StringIO(path.read_text()).readline)
+    names = {token.string for token in tokens if token.type == tokenize.NAME}
+    assert names & {"found", "own", "given", "asked", "kept", "told", "noticed"} == set()
 
 
 def test_imports_form_no_circle() -> None:

@@ -77,8 +77,8 @@ class UpstreamFile(Item):
         return Path(self.owner, self.repo, self.commit, self.path)
 
     @property
-    def kept(self) -> Path:
-        """Where in the store it is kept: a gathered folder is kept as the one file made of it."""
+    def stored(self) -> Path:
+        """Its path in the store: a gathered folder is kept as the one file made of it."""
         return self.relative.with_suffix(".jsonl") if self.gathered else self.relative
 
     @property
@@ -132,7 +132,7 @@ def fetch_file(file: UpstreamFile, store: Path, *, download: bool = True) -> Pat
     """
     if file.parts:
         return {fetch_file(part, store, download=download).parent for part in file.files}.pop()
-    target = store / file.kept
+    target = store / file.stored
     if target.is_file() and file.measure(target) == file.pin:
         return target
     with _open_source(file, download) as source, write_atomically(target) as scratch:
