@@ -16,7 +16,6 @@ import pytest
 from conftest import PROJECT
 
 from nfqa import opening
-from nfqa.files.paths import Place
 from nfqa.kernels.perplexity import Settings
 from nfqa.models.chat import Decoding, Failure, Reply, Request
 from nfqa.models.restated import Restated, TargetLoss
@@ -27,6 +26,7 @@ from reproduction.keys import Target
 from reproduction.notebooks import read_cells
 from reproduction.open import Lab
 from reproduction.papers import find_artefact, read_papers
+from reproduction.place import Place
 
 PAPERS = read_papers(PROJECT)
 

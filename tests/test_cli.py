@@ -12,7 +12,6 @@ from conftest import PROJECT, Checkout, copy_project
 from tqdm import tqdm
 
 import nfqa
-from nfqa.files.paths import find_place
 from nfqa.judge.asking import Tally
 from nfqa.judge.journal import Entry, Journal
 from nfqa.kernels.parse import Verdict
@@ -22,6 +21,7 @@ from reproduction.keys import Record as RunRecord
 from reproduction.keys import choose_parameters, explain_staleness
 from reproduction.options import RunOptions
 from reproduction.papers import read_papers
+from reproduction.place import find_place
 from reproduction.roles import show_progress
 
 

@@ -11,9 +11,9 @@ import pytest
 from conftest import PROJECT, Checkout, copy_project, write_notebook
 from tiny_models import make_tiny_model
 
-from nfqa.files.paths import find_cache
 from reproduction.data.registry import read_registry
 from reproduction.open import Lab, open_lab
+from reproduction.place import find_cache
 from reproduction.values import read_values
 
 STUDY = """

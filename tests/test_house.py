@@ -18,11 +18,11 @@ import nbformat
 import pytest
 import yaml
 
-from nfqa.files.paths import find_place
 from nfqa.models.roles import DEFAULTS
 from reproduction.data.registry import read_registry
 from reproduction.notebooks import read_parameters
 from reproduction.papers import read_papers
+from reproduction.place import find_place
 
 PROJECT = Path(__file__).parents[1]
 SOURCE = PROJECT / "src"

@@ -12,12 +12,12 @@ import pytest
 from conftest import PROJECT, copy_project
 
 from nfqa.files import code
-from nfqa.files.paths import find_place
 from nfqa.models.roles import DEFAULTS
 from reproduction.keys import Record, choose_parameters, explain_staleness, make_key
 from reproduction.notebooks import hash_imports
 from reproduction.options import RunOptions
 from reproduction.papers import Paper, find_artefact, hash_code, list_chosen, read_papers
+from reproduction.place import find_place
 
 QUICK = RunOptions(data="sample", profile="quick")
 KINDS = ["linkage/table_05", "debateqa/equation_07", "debateqa/tld_reliability"]  # vectors, an evaluator, a table

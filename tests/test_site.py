@@ -19,7 +19,8 @@ from bs4 import BeautifulSoup
 from matplotlib.figure import Figure
 from nbformat import v4
 
-from nfqa.files.paths import Place, find_place, find_root
+from nfqa.files.paths import find_root
+from reproduction.place import Place, find_place
 from reproduction.site import build_site, render_notebook
 from reproduction.values import tidy_values, write_values
 

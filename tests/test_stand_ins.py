@@ -7,12 +7,13 @@ import pandas as pd
 import pytest
 
 import reproduction.open
-from nfqa.files.paths import find_place, find_root
+from nfqa.files.paths import find_root
 from reproduction.compare import note_stand_ins, say_conditions
 from reproduction.figures import add_note, save_figure, subplots
 from reproduction.open import Lab, open_lab
 from reproduction.options import RunOptions
 from reproduction.papers import read_papers
+from reproduction.place import find_place
 from reproduction.replay import redraw_figure
 from reproduction.values import read_values
 

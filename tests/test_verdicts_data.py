@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from tiny_models import SENTENCES
 
 from nfqa.files.committed import RowFormat
-from nfqa.files.paths import find_cache
 from nfqa.judge.committed_verdicts import VERDICTS
 from nfqa.judge.journal import WITHOUT, Entry, Journal, hash_text
 from nfqa.kernels.parse import Verdict
@@ -34,6 +33,7 @@ from nfqa.models.roles import parse_role
 from nfqa.opening import Asking
 from reproduction.data.load import load
 from reproduction.judging import open_generators, open_journal, open_judges
+from reproduction.place import find_cache
 from reproduction.studies.drawing import draw_references
 
 MODEL, SPEC = "gguf:m@0|float32", "gguf:m@0"

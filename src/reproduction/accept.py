@@ -11,10 +11,11 @@ from typing import Any
 from bs4 import BeautifulSoup
 
 from nfqa.files.json_lines import read_json
-from nfqa.files.paths import Place, write_text
+from nfqa.files.paths import write_text
 from reproduction.check import accept_results
 from reproduction.notebooks import read_parameters
 from reproduction.papers import find_artefact, read_papers
+from reproduction.place import Place
 
 TEXTS = "texts"  # the tag of a cell that prints texts of an upstream dataset, which aren't committed
 _INJECTED = "injected-parameters"  # papermill's

@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 
 from nfqa.files.json_lines import read_json
-from nfqa.files.paths import Place
 from reproduction.compare import compare_published
 from reproduction.data.registry import has_file, read_registry
 from reproduction.papers import Artefact, list_chosen, read_papers
+from reproduction.place import Place
 from reproduction.values import (
     COUNTS,
     EXACT_DIGITS,

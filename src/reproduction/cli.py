@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from nfqa import cli
 from nfqa.files.json_lines import read_json
-from nfqa.files.paths import Place, find_root
+from nfqa.files.paths import find_root
 from reproduction.data.registry import UnreachableError
 from reproduction.keys import list_targets
 from reproduction.options import RunOptions, read_choice, read_count, read_options
+from reproduction.place import Place
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,11 +15,12 @@ from typing import Any
 
 from nfqa.files.code import PACKAGES
 from nfqa.files.json_lines import read_json
-from nfqa.files.paths import Place, copy_file, hash_file, lock_file, write_text
+from nfqa.files.paths import copy_file, hash_file, lock_file, write_text
 from nfqa.interruption import RUN, SIGNALS, end_processes
 from reproduction.check import list_files
 from reproduction.keys import Key, Record, explain_staleness, hash_result, read_record
 from reproduction.notebooks import read_cells
+from reproduction.place import Place
 
 warnings.filterwarnings("ignore", module="papermill|nbclient|jupyter_client|zmq")  # not the notebook's own
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nfqa.files.paths import find_committed
 from nfqa.judge.asking import Asker
 from nfqa.judge.committed_verdicts import VERDICTS, import_verdicts, open_committed
 from nfqa.judge.journal import Journal
@@ -16,6 +15,7 @@ from nfqa.models.chat import Decoding
 from nfqa.models.roles import RoleSpec, find_evaluator, parse_roles
 from nfqa.opening import Asking, open_asker, open_askers
 from reproduction.data.registry import UnreachableError, fetch_file, read_registry
+from reproduction.place import find_committed
 
 if TYPE_CHECKING:
     from nfqa.metrics.judging import LanguageJudge
@@ -105,9 +105,9 @@ def export_rows(root: Path, file: Path, what: str, model: str) -> str:
     if file.suffix != ".parquet":
         raise ValueError(f"FILE is {file}; expected a name that ends in .parquet (a journal is handed on by a copy)")
     if what == "losses":
-        from nfqa.files.paths import find_cache
         from nfqa.models.committed_losses import LOSSES, list_losses
         from nfqa.models.evaluator import hash_losses_code
+        from reproduction.place import find_cache
 
         form, rows = LOSSES, list_losses(find_cache(root, "losses"), made_by=hash_losses_code())
     else:

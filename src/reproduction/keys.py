@@ -13,13 +13,14 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from nfqa.files.json_lines import check, suggest
-from nfqa.files.paths import Place, find_committed, hash_file
+from nfqa.files.paths import hash_file
 from nfqa.models.chat import UNSETTLED
 from nfqa.models.roles import EVALUATORS, SMOLLM2, identify_role
 from reproduction.data.registry import has_file, read_registry
 from reproduction.notebooks import hash_cells, hash_imports, hash_json, read_parameters, read_versions
 from reproduction.options import ASKED, RunOptions
 from reproduction.papers import Artefact, Paper, describe_entry, list_chosen
+from reproduction.place import Place, find_committed
 
 QUICK_LIMIT = 8  # questions of each dataset in a quick run
 _QUICK_MINUTES = 0.6  # about what a long artefact takes in it

@@ -15,7 +15,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from nfqa.files.code import hash_maker
-from nfqa.files.paths import find_cache, hash_file, write_text
+from nfqa.files.paths import hash_file, write_text
 from nfqa.files.readers import read_questions
 from nfqa.files.store import Store
 from nfqa.files.tables import escape_formula
@@ -35,6 +35,7 @@ from reproduction.debates.search import score_by_cosine
 from reproduction.debates.web_search import PASSING
 from reproduction.judging import open_generators, open_judges, read_prompt_set
 from reproduction.options import RunOptions, name_folder
+from reproduction.place import find_cache
 from reproduction.studies.people import measure_kappa
 
 _CODE = [f"reproduction.debates.{name}" for name in ("checking", "pipeline", "web_search", "write")]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nfqa.files.paths import find_place, find_root, write_text
+from nfqa.files.paths import find_root, write_text
 from nfqa.judge.limits import Limits
 from nfqa.models.loading import read_precision
 from nfqa.models.roles import DEFAULTS, identify_role
@@ -18,6 +18,7 @@ from reproduction.figures import add_note, save_figure, use_style
 from reproduction.judging import read_prompt_set
 from reproduction.notebooks import list_functions, read_parameters, read_versions
 from reproduction.papers import find_artefact, hash_code, read_papers, show_name
+from reproduction.place import find_place
 from reproduction.roles import Roles
 
 if TYPE_CHECKING:

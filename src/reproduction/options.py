@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from nfqa.files.json_lines import suggest
-from nfqa.files.paths import Place, find_place
 from nfqa.judge.limits import Limits
 from nfqa.models.loading import DTYPES
 from nfqa.models.roles import DEFAULTS, ROLES, SMOLLM2, identify_role
 from nfqa.opening import Asking
 from reproduction.notebooks import list_roles, read_parameters
 from reproduction.papers import list_chosen
+from reproduction.place import Place, find_place
 
 ASKED = ("judge", "generator")
 _ASKING = ("prompts", "decoding", "reading", "wrapping")
@@ -91,7 +91,7 @@ def read_options(root: Path, artefacts: Sequence[str], *, makes: bool = True, ta
     Raises: ValueError naming the variable, what it is and what was expected.
     """
     profile, data = read_choice("PROFILE", "full", "quick"), read_choice("DATA", "full", "sample")
-    read_choice("FRESH", "", "1")  # for `nfqa.files.paths.find_committed`
+    read_choice("FRESH", "", "1")  # for `reproduction.place.find_committed`
     seeds = read_count("SEEDS", "a whole number of reference draws")
     roles, asking = _read_given(ROLES), _read_given(_ASKING)
     if roles.get("judge", DEFAULTS["judge"]) != DEFAULTS["judge"] and roles["judge"].startswith("embedded:"):

@@ -10,7 +10,7 @@ from math import inf
 from pathlib import Path
 
 from nfqa.files.json_lines import read_json
-from nfqa.files.paths import find_committed, write_text
+from nfqa.files.paths import write_text
 from nfqa.judge.asking import Tally
 from nfqa.judge.journal import Journal
 from nfqa.judge.limits import Limits
@@ -18,6 +18,7 @@ from reproduction.judging import find_journal
 from reproduction.keys import Target
 from reproduction.notebooks import hash_json
 from reproduction.options import RunOptions
+from reproduction.place import find_committed
 from reproduction.replay import count_asked
 
 _COMPLETION_TOKENS = 12  # about what a bare verdict takes; a judge that explains itself writes up to 512

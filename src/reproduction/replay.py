@@ -8,12 +8,12 @@ from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
-from nfqa.files.paths import Place
 from nfqa.judge.asking import Tally
 from reproduction.keys import choose_parameters
 from reproduction.notebooks import read_cells
 from reproduction.options import RunOptions
 from reproduction.papers import Paper
+from reproduction.place import Place
 from reproduction.values import read_values
 
 _SCORES = "scores"  # what stands for a tag of the cells between those that ask and those that show

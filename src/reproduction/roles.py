@@ -11,12 +11,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from nfqa.files.paths import find_cache, find_committed, write_text
+from nfqa.files.paths import write_text
 from nfqa.judge.asking import Asker, Tally, merge_tallies
 from nfqa.models.chat import Reading
 from nfqa.models.roles import DEFAULTS, EVALUATORS, name_models, parse_role, parse_roles
 from nfqa.opening import Asking, make_evaluator
 from reproduction.judging import open_generators, open_journal, open_judges
+from reproduction.place import find_cache, find_committed
 
 if TYPE_CHECKING:
     from nfqa.metrics.judging import LanguageJudge

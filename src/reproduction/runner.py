@@ -14,12 +14,13 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from nfqa.files.paths import Place, lock_file, write_text
+from nfqa.files.paths import lock_file, write_text
 from nfqa.interruption import RUN, end_processes
 from reproduction.data.load import GRADED
 from reproduction.data.registry import UnreachableError, fetch_file, read_registry
 from reproduction.keys import QUICK_LIMIT, Target
 from reproduction.options import RunOptions
+from reproduction.place import Place
 
 
 def reach_data(root: Path, targets: Sequence[Target]) -> list[str]:
@@ -144,9 +145,9 @@ def prepare_vectors(root: Path, options: RunOptions, datasets: Sequence[str], *,
     Raises: ValueError where the embedder can't be used.
     """
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
-    from nfqa.files.paths import find_cache
     from nfqa.models.embed import Embedder
     from reproduction.data.load import load
+    from reproduction.place import find_cache
 
     sets = [load(name, data=options.data, limit=limit, root=root) for name in datasets]
     texts = [text for dataset in sets for text in dataset.texts()]

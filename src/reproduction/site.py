@@ -23,12 +23,12 @@ from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
 from nfqa.files.json_lines import read_json
-from nfqa.files.paths import Place
 from reproduction.check import list_files
 from reproduction.claims import count_claims, judge_claims
 from reproduction.compare import compare_published, list_replaced, name_rows, pivot_beside_paper
 from reproduction.notebooks import read_parameters
 from reproduction.papers import STAND_IN, Artefact, Paper, list_needs, read_papers
+from reproduction.place import Place
 from reproduction.values import name_keys, read_values
 
 SIGNS = {  # each mark is a sign, a word and a colour, so that none of them has to be seen to be understood

@@ -11,7 +11,6 @@ from functools import cache, partial
 from math import inf, isnan
 from pathlib import Path
 
-from nfqa.files.paths import find_committed
 from nfqa.judge.asking import Asker, scatter_seed
 from nfqa.judge.journal import Entry, Journal, hash_text
 from nfqa.kernels.perplexity import Settings
@@ -24,6 +23,7 @@ from reproduction.data.registry import has_file, read_registry
 from reproduction.judging import open_committed_journal
 from reproduction.options import RunOptions
 from reproduction.papers import list_chosen
+from reproduction.place import find_committed
 from reproduction.replay import count_asked
 
 _ROLES = ("judge", "generator", "evaluator")
