@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -78,8 +79,8 @@ def run_make(place: Place, pending: Sequence[Target], *, jobs: int) -> list[str]
     scratch, waiting, failed = place.work / "scratch", {target.identifier: target for target in pending}, []
     os.environ.setdefault("NFQA_RUN", f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
-    words = ["make", "-k", f"-j{jobs}", f"RUN={sys.executable} -m reproduction",
-             f"WORK={place.work.relative_to(place.root)}", "made"]  # fmt: skip
+    run = f"RUN={shlex.quote(sys.executable)} -m reproduction".replace("$", "$$")
+    words = ["make", "-k", f"-j{jobs}", run, f"WORK={place.work.relative_to(place.root)}", "made"]
     log = scratch / "make.log"
     with log.open("w") as file, open_bar(pending) as bar:
         process = subprocess.Popen(words, cwd=place.root, env=environment, stdout=file, stderr=file)
