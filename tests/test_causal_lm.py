@@ -20,8 +20,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from nfqa.models.causal_lm import CausalLM
 from nfqa.models.chat import Decoding, Reply, Request
-from nfqa.models.pretrained import break_marks
-from nfqa.models.roles import RoleSpec
+from nfqa.models.pretrained import Pretrained, break_marks
+from nfqa.models.roles import RoleSpec, parse_role
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -326,3 +326,13 @@ def test_pickled_weights_no_model_and_code_of_its_own_are_refused(llama, alter, 
     for folder, said in facts.items():
         with pytest.raises(ValueError, match=f"path:{folder} .*{said}"):
             collect(open_folder(folder), [Request("Rank:", labels=TEN)], LOGITS)
+
+
+@pytest.mark.parametrize(("named", "place"), [("", "cpu"), ("meta", "meta")])
+def test_a_build_for_cuda_without_a_device_runs_on_the_processor(named, place, folders, monkeypatch) -> None:
+    def find(check_available: bool = False) -> torch.device | None:
+        return None if check_available else torch.device("cuda")
+
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", find)
+    monkeypatch.setenv("NFQA_DEVICE", named)
+    assert Pretrained(parse_role("evaluator", f"path:{folders['llama']}")).place == place

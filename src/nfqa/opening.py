@@ -182,8 +182,7 @@ def open_model(spec: RoleSpec, journal: Journal, dtype: str = "") -> ChatModel:
     from nfqa.models.causal_lm import CausalLM
 
     trusted = os.environ.get("NFQA_TRUST_REMOTE_CODE") == "yes"
-    device = os.environ.get("NFQA_DEVICE") or "auto"
-    return CausalLM(spec, device=device, dtype=dtype or read_precision(), trust_remote_code=trusted)
+    return CausalLM(spec, dtype=dtype or read_precision(), trust_remote_code=trusted)
 
 
 def show_bar(unit: str, *, shown: bool) -> Callable[[int, int], None]:

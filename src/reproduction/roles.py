@@ -102,8 +102,7 @@ class Roles:
     def _open_evaluator(self, spec: RoleSpec, **options: Any) -> Evaluator:
         from nfqa.judge.served_evaluator import ServedEvaluator
 
-        options |= {"device": os.environ.get("NFQA_DEVICE") or "auto", "store": find_cache(self.root, "losses")}
-        options |= {"committed": find_committed(self.root, "losses")}
+        options |= {"store": find_cache(self.root, "losses"), "committed": find_committed(self.root, "losses")}
         options |= {"note": self.recorder.note_losses if self.recorder else None}
         journal = open_journal(self.root) if spec.kind == "openai" else None
         progress = show_progress(self.out, "passages")

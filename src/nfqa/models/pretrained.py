@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from functools import cached_property
 from pathlib import Path
@@ -28,9 +29,9 @@ class Pretrained:
 
     Each is loaded when it is first needed; a GGUF file is converted once (`nfqa.models.gguf`).
 
-    device: "auto" is the accelerator that torch finds, else cpu. dtype: "auto" is bfloat16 on cuda (float16 where it
-    has none) and float32 elsewhere. batch_tokens and cache are the `Engine`'s. Weights are read from safetensors alone;
-    remote code is run only if asked for.
+    device: "auto" is what NFQA_DEVICE names, else the accelerator at hand, else cpu. dtype: "auto" is bfloat16 on cuda
+    (float16 where it has none) and float32 elsewhere. batch_tokens and cache are the `Engine`'s. Weights are read from
+    safetensors alone; remote code is run only if asked for.
     Raises: ValueError for what transformers can't load.
     """
 
@@ -200,8 +201,8 @@ class Pretrained:
         """The device."""
         import torch
 
-        accelerator = torch.accelerator.current_accelerator() if self._device == "auto" else self._device
-        return str(accelerator or "cpu")
+        device = os.environ.get("NFQA_DEVICE") if self._device == "auto" else self._device
+        return str(device or torch.accelerator.current_accelerator(check_available=True) or "cpu")
 
     @cached_property
     def precision(self) -> str:
