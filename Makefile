@@ -28,7 +28,7 @@ endif
 
 # What an artefact depends on is in its key. The commands `reproduce` and `run` write the keys of what is stale, and call
 # make again to run the notebooks by papermill: a record that is older than its key is made anew, or stays as it was.
-ifdef WORK
+ifeq ($(origin WORK),command line)
 include $(WORK)/keys/pending.mk
 .PHONY: made
 made: $(MADE)
@@ -198,10 +198,10 @@ bench: $(READY_DEV) ## speed, as ratios against a named way of doing the same wo
 	$(VENV)/bin/python bench/perplexity.py
 
 linkage/%: $(READY) FORCE
-	@$(RUN) run linkage/$*
+	@$(RUN) run 'linkage/$*'
 
 debateqa/%: $(READY) FORCE
-	@$(RUN) run debateqa/$*
+	@$(RUN) run 'debateqa/$*'
 
 FORCE:
 

@@ -18,8 +18,10 @@ from conftest import FIRST, SECOND, Checkout
 
 from nfqa.files import code
 from nfqa.files.json_lines import read_json
-from nfqa.files.paths import lock_file
+from nfqa.files.paths import hash_file, lock_file, write_text
 from nfqa.interruption import MESSAGE
+from reproduction.keys import Record
+from reproduction.notebooks import hash_cells
 
 pytestmark = pytest.mark.slow
 RESULT = "build/sample/results/made_up/first.csv"
@@ -246,6 +248,14 @@ def test_overrides_go_to_a_folder_of_their_own(checkout: Checkout) -> None:
     assert checkout.run("report", PARAMS="value=6.0").returncode == 2
 
 
+def record_run(root: Path, name: str) -> None:
+    """Write the record of a full run that made an artefact's values as they are in build/results/."""
+    file = root / "build" / "results" / "made_up" / f"{name}.csv"
+    parts = {"notebook": hash_cells(root / "notebooks" / "made_up" / f"{name}.ipynb")}
+    record = Record(parts=parts, outputs={str(file.relative_to(root)): hash_file(file)}, minutes=1)
+    write_text(root / "build" / "runs" / "made_up" / f"{name}.json", record.model_dump_json())
+
+
 def test_what_was_made_here_is_compared_with_the_reference_and_taken_over(ran: Checkout) -> None:
     made, reference = ran.root / "build" / "results" / "made_up", ran.root / "results" / "made_up"
     for folder in (made, reference):
@@ -257,19 +267,47 @@ def test_what_was_made_here_is_compared_with_the_reference_and_taken_over(ran: C
     assert "18 numbers against the reference in results/: same 12, not run here 6" in checked.stdout
     moved = (reference / "first.csv").read_text().replace("1.0", "1.5")
     (made / "first.csv").write_text(moved)
+    record_run(ran.root, "first")
     checked = ran.run("check", **full)
     key = ["dataset=sample_antique", "metric=ours", "statistic=number"]
     assert ["made_up/first", *key, "value", "1.0", "1.5", "0.333333", "moved"] in map(
         str.split, checked.stdout.splitlines()
     )
     assert (checked.returncode, "make accept" in checked.stderr) == (1, True)
-    assert ran.run("accept", **full).stdout == "taken into results/, figures/ and notebooks/: made_up/first\n"
+    accepted = ran.run("accept", **full)
+    assert accepted.stdout == "taken into results/, figures/ and notebooks/: made_up/first\n", accepted.stderr
     assert '"execution_count": 4' in (ran.root / "notebooks" / "made_up" / "first.ipynb").read_text()
     assert (reference / "first.csv").read_text() == moved
     assert "moved" not in ran.run("check", **full).stdout
-    assert ran.run("accept", "made_up/second", **full).returncode == 0
-    refused = ran.run("accept", "made_up/second", DATA="sample")
-    assert (refused.returncode, "of full runs without overrides" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("case", ["never run", "altered", "edited", "sample"])
+def test_what_was_not_made_so_is_not_taken_over(ran: Checkout, case: str) -> None:
+    shutil.copytree(ran.root / "build" / "sample" / "results", ran.root / "build" / "results")
+    result, full = ran.root / "build" / "results" / "made_up" / "first.csv", {"DATA": "full"}
+    if case != "never run":
+        record_run(ran.root, "first")
+    if case == "altered":
+        result.write_text(result.read_text().replace("1.0", "1.5"))
+    if case == "edited":
+        ran.edit_notebook("made_up/first.ipynb", [*FIRST, "1 + 1"])
+    refused = ran.run("accept", "made_up/first", **(full if case != "sample" else {}))
+    words = {"never run": "was not made here", "altered": "was altered since", "edited": "notebook changed since"}
+    assert (refused.returncode, words.get(case, "of full runs without overrides") in refused.stderr) == (2, True)
+    assert not (ran.root / "results").exists()
+
+
+def test_a_killed_process_is_a_failure_and_a_record_of_the_future_is_none(ran: Checkout) -> None:
+    ran.edit_notebook("made_up/first.ipynb", [*FIRST[:2], "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)"])
+    killed = ran.run("run", "made_up/first")
+    assert (killed.returncode, "its process was killed" in killed.stderr) == (1, True)
+    assert "artefacts: 0 run, 0 fresh, 1 failed" in killed.stdout
+    ran.edit_notebook("made_up/first.ipynb", FIRST)
+    record = ran.root / "build" / "sample" / "runs" / "made_up" / "first.json"
+    os.utime(record, (2e9, 2e9))
+    (ran.root / RESULT).write_text("altered")
+    assert "artefacts: 1 run, 0 fresh, 0 failed" in ran.run("run", "made_up/first").stdout
+    assert ran.read(RESULT) == 1.0
 
 
 SIZED = [

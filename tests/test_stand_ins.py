@@ -1,6 +1,5 @@
 """A stand-in is marked wherever it is shown: in tables, in figures, and in what stands below them."""
 
-import json
 from pathlib import Path
 
 import pandas as pd
@@ -67,13 +66,9 @@ def test_a_note_says_what_stands_in_and_whether_all_of_ours_does(name, origins, 
 
 
 def test_tables_and_labels_name_what_stands_in(tmp_path, monkeypatch):
-    monkeypatch.setenv("NFQA_GIVEN", json.dumps({"work": str(tmp_path)}))
     lab, table = open_with_results("linkage/table_02", tmp_path)
     page = lab.beside_paper(table[table.difference_from == ""]).to_html()
-    files = [
-        (tmp_path / "tables" / "linkage" / f"table_02{ending}").read_text(encoding="utf-8")
-        for ending in (".md", ".tex")
-    ]
+    files = [(tmp_path / f"table_02{ending}").read_text(encoding="utf-8") for ending in (".md", ".tex")]
     assert all(f"* stand-in: {JUDGE}" in text for text in (page, *files))
     assert all("ours / published" in text for text in files)
     shown = lab.label(table)

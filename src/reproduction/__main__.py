@@ -2,7 +2,10 @@
 
 import sys
 
-from reproduction.cli import main
-
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        from reproduction.cli import main
+
+        sys.exit(main())
+    except KeyboardInterrupt:  # while modules are imported
+        sys.exit(130)

@@ -11,9 +11,10 @@ from typing import Any
 from bs4 import BeautifulSoup
 
 from nfqa.files.json_lines import read_json
-from nfqa.files.paths import write_text
-from reproduction.check import accept_results
-from reproduction.notebooks import read_parameters
+from nfqa.files.paths import copy_file, write_text
+from reproduction.check import GONE, MOVED, NEW, compare_reference, list_files
+from reproduction.keys import explain_staleness, read_record
+from reproduction.notebooks import hash_cells, read_parameters
 from reproduction.papers import find_artefact, read_papers
 from reproduction.place import Place
 
@@ -24,14 +25,33 @@ _INJECTED = "injected-parameters"  # papermill's
 def accept_artefacts(root: Path, place: Place, only: Sequence[str]) -> list[str]:
     """Take over the artefacts named, else those of which a value moved; returns their identifiers.
 
-    Raises: ValueError for one that was not made here, or whose notebook was edited since.
+    Raises: ValueError, before anything is copied, for one that was not made here, or whose files or notebook were
+        edited since.
     """
-    accepted, papers = accept_results(root, place, only), read_papers(root)
+    accepted, papers = [*only], read_papers(root)
+    if not accepted:
+        compared = compare_reference(root, place, unrun=False)
+        accepted = list(compared[compared.state.isin([MOVED, GONE, NEW])].artefact.unique())
+    notebooks = {}
     for identifier in accepted:
         paper, name = find_artefact(papers, identifier)
-        notebook = paper.artefacts[name].path
+        notebook, record = paper.artefacts[name].path, read_record(place, identifier)
+        if record is None:
+            raise ValueError(f"{identifier} was not made here; run `make {identifier}` first")
+        now = record.parts | {"notebook": hash_cells(notebook)}
+        if reasons := explain_staleness(record, now, place):
+            raise ValueError(f"{identifier}: {reasons[0]} since it was run; run `make {identifier}` again")
         if read_parameters(notebook)["artefact"] == identifier:  # one notebook may make several
-            keep_outputs(notebook, place.notebooks / f"{identifier}.ipynb", root)
+            notebooks[notebook] = place.notebooks / f"{identifier}.ipynb"
+    for identifier in accepted:
+        for ending, file in list_files(place.work, identifier).items():
+            reference = list_files(root, identifier)[ending]
+            if file.is_file():
+                copy_file(file, reference)
+            else:
+                reference.unlink(missing_ok=True)
+    for notebook, executed in notebooks.items():
+        keep_outputs(notebook, executed, root)
     return accepted
 
 
@@ -40,14 +60,11 @@ def keep_outputs(notebook: Path, executed: Path, root: Path) -> None:
 
     Pictures stay in figures/, to which the first cell links. Neither is kept what differs between two equal runs:
     times, ids, warnings, paths of the machine.
-    Raises: ValueError where the notebook's code was edited since.
     """
     committed, run = read_json(notebook), read_json(executed)
     cells = [cell for cell in committed["cells"] if cell["cell_type"] == "code"]
     made = [cell for cell in run["cells"] if cell["cell_type"] == "code"]
     made = [cell for cell in made if _INJECTED not in cell["metadata"].get("tags", [])]
-    if ["".join(cell["source"]) for cell in cells] != ["".join(cell["source"]) for cell in made]:
-        raise ValueError(f"{notebook} was edited since it was run; run it again")
     for number, (cell, source) in enumerate(zip(cells, made, strict=True), 1):
         outputs = [] if TEXTS in cell["metadata"].get("tags", []) else source["outputs"]
         cell["outputs"] = [output for each in outputs for output in _clean_output(each, root)]

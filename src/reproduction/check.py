@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -68,28 +66,6 @@ def compare_reference(root: Path, place: Place, *, unrun: bool = True) -> pd.Dat
         frames.append(compared.assign(artefact=identifier))
     columns = ["artefact", "row", "column", "committed", "now", "change", "state"]
     return pd.concat([pd.DataFrame(columns=columns), *frames], ignore_index=True)[columns]
-
-
-def accept_results(root: Path, place: Place, only: Sequence[str]) -> list[str]:
-    """Copy what was made here to the reference: the artefacts named, else those of which a value moved.
-
-    Returns: their identifiers.
-    Raises: ValueError for one that was not made here.
-    """
-    accepted = [*only]
-    if not accepted:
-        compared = compare_reference(root, place, unrun=False)
-        accepted = list(compared[compared.state.isin([MOVED, GONE, NEW])].artefact.unique())
-    for identifier in accepted:
-        for ending, file in list_files(place.work, identifier).items():
-            reference = list_files(root, identifier)[ending]
-            if ending == ".csv" and not file.is_file():
-                raise ValueError(f"{identifier} was not made here; run `make {identifier}` first")
-            reference.unlink(missing_ok=True)
-            if file.is_file():
-                reference.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(file, reference)
-    return accepted
 
 
 def list_files(folder: Path, identifier: str) -> dict[str, Path]:

@@ -90,7 +90,7 @@ def lay_beside_paper(paper: Paper, name: str, table: pd.DataFrame, folder: Path)
     """The published table's own rows and columns, a cell showing ours with its interval above the published value.
 
     Cells are shaded by verdict; rows that are ours alone are below a rule; an asterisk marks a stand-in, and what it
-    stands for is said below. The same table is written as LaTeX and Markdown into FOLDER/PAPER.
+    stands for is said below. The same table is written as LaTeX and Markdown into the folder.
     Raises: ValueError for an artefact without published numbers.
     """
     pivot = pivot_beside_paper(paper, name, table)
@@ -100,7 +100,7 @@ def lay_beside_paper(paper: Paper, name: str, table: pd.DataFrame, folder: Path)
         (".md", f"{flat.to_markdown()}\n\n{note.replace('* ', chr(92) + '* ')}"),
         (".tex", flat.style.to_latex(hrules=True) + note),
     ):
-        write_text((folder / paper.paper / name).with_suffix(ending), text.replace("\n* ", "\n\n* ").rstrip() + "\n")
+        write_text((folder / name).with_suffix(ending), text.replace("\n* ", "\n\n* ").rstrip() + "\n")
     colours = verdicts.map(lambda verdict: f"background-color: {SHADES[verdict]}" if verdict in SHADES else "")
     look = {"white-space": "pre-line", "text-align": "left"}
     style = pivot["cell"].style.apply(lambda _: colours, axis=None).set_properties(**look)

@@ -66,13 +66,14 @@ def make_artefact(place: Place, identifier: str) -> int:
             if key.asks:
                 stopped.touch()
             return 1
-    files = list_files(place.work, identifier)
-    for suffix, file in files.items():
-        if (scratch / f"{name}{suffix}").is_file():
-            copy_file(scratch / f"{name}{suffix}", file)
+    files = {f"{name}{ending}": path for ending, path in list_files(place.work, identifier).items()}
+    files |= {f"{name}{ending}": place.tables / f"{identifier}{ending}" for ending in (".md", ".tex")}
+    files |= {"executed.ipynb": place.notebooks / f"{identifier}.ipynb"}
+    for source, file in files.items():
+        if (scratch / source).is_file():
+            copy_file(scratch / source, file)
         else:
             file.unlink(missing_ok=True)  # what the notebook no longer makes must not look as if it did
-    copy_file(scratch / "executed.ipynb", place.notebooks / f"{identifier}.ipynb")
     outputs = {str(file.relative_to(place.root)): hash_file(file) for file in files.values() if file.is_file()}
     usage = scratch / f"{name}.usage.json"
     record = Record(

@@ -181,8 +181,7 @@ class Lab(Roles):
         """The table in the paper's own shape: ours with its interval above the published value, rows of ours below."""
         from reproduction.compare import lay_beside_paper
 
-        work = self._work or find_place(self.root, profile="drafts").work
-        return lay_beside_paper(self.paper, self.name, table, work / "tables")
+        return lay_beside_paper(self.paper, self.name, table, self.out)
 
     def label(self, table: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
         """The table for a figure: each row with its label in words, published beside ours."""

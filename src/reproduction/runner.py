@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import inf
 from pathlib import Path
 
@@ -22,6 +22,8 @@ from reproduction.data.registry import UnreachableError, fetch_file, read_regist
 from reproduction.keys import QUICK_LIMIT, Target
 from reproduction.options import RunOptions
 from reproduction.place import Place
+
+_LONGEST = 10_000  # characters of a failure that are shown
 
 
 def reach_data(root: Path, targets: Sequence[Target]) -> list[str]:
@@ -70,6 +72,8 @@ def write_keys(place: Place, pending: Sequence[Target]) -> None:
         if key.size:
             print(f"{target.identifier}, {key.size}")
         write_text(place.work / "keys" / f"{target.identifier}.json", key.model_dump_json(indent=1))
+        with suppress(FileNotFoundError):  # Make goes by times: the record must be older than its key
+            os.utime(place.runs / f"{target.identifier}.json", (0, 0))
         lines += [f"{runs}/{target.identifier}.json: {runs}/{name}.json" for name in sorted(target.reads & names)]
     write_text(place.work / "keys" / "pending.mk", "\n".join(lines) + "\n")
 
@@ -78,7 +82,7 @@ def run_make(place: Place, pending: Sequence[Target], *, jobs: int) -> list[str]
     """Let Make bring the records of targets up to date with their keys; returns the identifiers that failed."""
     scratch, waiting, failed = place.work / "scratch", {target.identifier: target for target in pending}, []
     os.environ.setdefault("NFQA_RUN", f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    environment = {name: value for name, value in os.environ.items() if "MAKE" not in name and name != "MFLAGS"}
     run = f"RUN={shlex.quote(sys.executable)} -m reproduction".replace("$", "$$")
     words = ["make", "-k", f"-j{jobs}", run, f"WORK={place.work.relative_to(place.root)}", "made"]
     log = scratch / "make.log"
@@ -113,9 +117,12 @@ def find_outcome(place: Place, target: Target, *, ended: bool) -> str | None:
     log = place.work / "scratch" / f"{target.identifier}.failed"
     if log.is_file():
         lines = log.read_text(errors="replace").splitlines()
-        return "\n".join(line for line in lines if not line.startswith("[IPKernelApp]"))
+        message = "\n".join(line for line in lines if not line.startswith("[IPKernelApp]"))
+        return message[-_LONGEST:] or "its process was killed, for want of memory perhaps"
+    if not ended:
+        return None
     reads = " and ".join(sorted(target.reads))
-    return (f"not run, because it reads {reads}, which failed" if reads else "it did not run") if ended else None
+    return f"not run, because it reads {reads}, which failed" if reads else "it was stopped before it ended"
 
 
 def expect(target: Target) -> float:
