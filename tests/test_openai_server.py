@@ -15,15 +15,13 @@ from typing import Any
 import openai
 import pytest
 from conftest import PROJECT
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from stub_server import ODD, RETRIED, StubServer, reply_to
 
 from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
 from nfqa.judge.limits import Limits, Meter
 from nfqa.judge.openai_server import OpenAIServer
-from nfqa.judge.server_replies import judge_status, make_cleaner, spread_labels
+from nfqa.judge.server_replies import judge_status, make_cleaner
 from nfqa.kernels.parse import Verdict
 from nfqa.models.chat import Decoding, Failure, Reply, Request
 from nfqa.models.roles import RoleSpec
@@ -87,6 +85,9 @@ def test_a_reply_comes_with_its_usage_and_the_request_says_how_to_decode(wrappin
     assert 0 < reply.seconds < 5
     assert stub.paths == [path]
     assert stub.bodies == [framed | {"model": "stub", "temperature": 0.5, "top_p": 0.9, "max_tokens": 17, "seed": 3}]
+    with StubServer() as stub:
+        ask(stub, [Request("Rank it.")], Decoding(0.0))
+    assert {*stub.bodies[0]} & {*SAMPLED} == {"temperature"}
 
 
 @pytest.mark.parametrize("fault", RETRIED)
@@ -104,23 +105,16 @@ FAULTS = [
     ("rate_limit", "rate_limited", False, 2, "the server answered 429: Rate limit reached"),
     ("rate_limit:9999", "rate_limited", False, 1, "the server answered 429"),  # longer than anyone waits
     ("status:408", "timeout", False, 2, "the server answered 408"),
-    ("status:409", "server_error", False, 2, "the server answered 409"),
     ("error_500", "server_error", False, 2, "the server answered 500: <html><body>Internal Server Error"),
     ("drop", "connection", False, 2, "http://127.0.0.1"),
-    ("cut_body", "connection", False, 2, "http://127.0.0.1"),
     ("hang", "timeout", False, 2, "was silent for 0.3 seconds"),
     ("gzip", "connection", False, 2, "http://127.0.0.1"),
     ("truncated", "bad_reply", False, 1, "the server's reply can't be read"),
     ("deep", "bad_reply", False, 1, "the server's reply can't be read"),
-    ("no_choices", "bad_reply", False, 1, "the server's reply can't be read (IndexError"),
     ("error_inside", "server_error", False, 1, "the server answered 500: overloaded"),
-    ("error_inside:429", "rate_limited", False, 1, "the server answered 429: overloaded"),
     ("error_inside:401", "no_access", True, 1, "OPENAI_API_KEY"),
-    ("status:400", "bad_request", False, 1, "the server answered 400: went wrong"),
-    ("status:413", "too_long", False, 1, "the server answered 413: went wrong"),
     ("too_long", "too_long", False, 1, "maximum context length is 2048 tokens."),
     ("status:401", "no_access", True, 1, "OPENAI_API_KEY"),
-    ("status:403", "no_access", True, 1, "the server answered 403"),
     ("redirect:http://127.0.0.1:1/v1", "bad_request", False, 1, "the server answered 307"),  # and not followed
 ]
 
@@ -140,42 +134,24 @@ def test_a_fault_that_stays_ends_in_its_reason(fault, reason, fatal, attempts, w
         ({"finish_reason": "content_filter"}, "It", "refused"),
         ({"message": {"content": None, "refusal": "I would rather not."}}, "I would rather not.", "refused"),
         ({"finish_reason": "length", "message": {"content": None}}, "", "length"),  # thinking took every token
-        ({"message": {"content": [{"type": "text", "text": "[["}, {"type": "text", "text": "2]]"}]}}, "[[2]]", "stop"),
         ({"message": {"content": [{"type": "reasoning", "text": "[[1]]"}, {"text": "[[2]]"}]}}, "[[2]]", "stop"),
         ({"message": {"content": "half \ud83d pair"}}, "half \ufffd pair", "stop"),
-        ({"message": {"content": "two \ud83d\ude00 halves"}}, "two \U0001f600 halves", "stop"),
         ({"message": {"content": [{"text": "\ud83d"}, {"text": "\ude00"}]}}, "\U0001f600", "stop"),
-        ({"logprobs": {"content": [{"top_logprobs": 5}]}}, "It", "stop"),  # not asked for, so not looked at
-        *(({"finish_reason": name}, "It", "stop") for name in ("STOP", None)),
+        ({"finish_reason": None}, "It", "stop"),
         ({"finish_reason": "LENGTH"}, "It", "length"),
+        # of another shape, or cut for a reason that we don't know
+        ({"message": {"content": 5}}, None, "bad_reply"),
+        ({"message": None}, None, "bad_reply"),
+        ({"finish_reason": "error"}, None, "bad_reply"),
     ],
 )
 def test_how_a_completion_ended_and_its_text_are_read(change, text, finish):
-    def edit(whole: dict[str, Any]) -> dict[str, Any]:
-        whole["choices"][0] |= change
-        return whole
-
-    with StubServer(edit=edit) as stub:
-        (reply,) = ask(stub)
-    assert reply.finish == finish
-    assert reply.text.startswith(text)
-
-
-SAID = {"message": {"content": "It is"}}
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        *("words", None, {}, {"choices": [None]}, {"choices": [{}]}, {"choices": [{"message": {"content": 5}}]}),
-        *({"choices": [SAID | {"finish_reason": odd}]} for odd in ("error", [])),
-    ],
-)
-def test_a_reply_of_another_shape_or_that_may_have_been_cut_is_refused(body):
-    with StubServer(edit=lambda _: body) as stub:
-        (failure,) = ask(stub)
-    assert (failure.reason, failure.fatal) == ("bad_reply", False)
-    assert sum(stub.answered.values()) == 1
+    with StubServer(edit=lambda whole: {"choices": [whole["choices"][0] | change]}) as stub:
+        (result,) = ask(stub)
+    if text is None:
+        assert (result.reason, result.fatal) == (finish, False)
+    else:
+        assert (result.finish, result.text.startswith(text)) == (finish, True)
 
 
 def test_an_unknown_model_stops_the_run_and_the_message_names_what_there_is():
@@ -185,16 +161,8 @@ def test_an_unknown_model_stops_the_run_and_the_message_names_what_there_is():
     assert f"{stub.url} has no model 'stub'" in failures[-1].detail
     assert "it offers good-model, other-model" in failures[-1].detail
     assert len(stub.bodies) <= 4  # those on their way, and none after
-
-
-@pytest.mark.parametrize(
-    ("path", "listed"),
-    [("/nowhere", None), ("", "words"), ("", {"data": {"a": 1}})],
-)
-def test_models_that_cannot_be_listed_are_no_crash(path, listed):
-    with StubServer(model="good-model", listed=listed) as stub:
-        (failure,) = collect(open_server(url=f"{stub.url}{path}"))
-    assert (failure.reason, failure.fatal) == ("unknown_model", True)
+    with StubServer(model="good-model", listed="words") as stub:
+        (failure,) = ask(stub)
     assert "could not be listed: check the address" in failure.detail
 
 
@@ -202,14 +170,12 @@ def test_models_that_cannot_be_listed_are_no_crash(path, listed):
     ("status", "body", "reason", "fatal"),
     [
         (403, {"error": {"message": "not in your country"}}, "no_access", True),
-        (402, "pay first", "no_access", True),
         (429, {"error": {"message": "quota exceeded", "code": "insufficient_quota"}}, "no_access", True),
         (403, {"error": {"message": "no access to it", "code": "model_not_found"}}, "unknown_model", True),
         (400, {"detail": "Server is pinned to 'a'; requested 'b'."}, "unknown_model", True),
-        (400, {"message": "'temperature' does not support 0.8 with this model"}, "bad_request", False),
         (400, "The input (61709 tokens) is longer than the model's context length (40960).", "too_long", False),
         (400, "the request exceeds the available context size. try increasing it", "too_long", False),
-        (422, "Please reduce the length of the messages", "too_long", False),
+        (413, "went wrong", "too_long", False),
         (400, "top_k must be an integer", "bad_request", False),
         (500, "maximum context length exceeded", "server_error", False),
     ],
@@ -223,11 +189,7 @@ def test_only_what_every_further_request_would_meet_is_fatal(status, body, reaso
     ("body", "words"),
     [
         (None, "no message"),
-        ({}, "{}"),
-        ({"error": "flat"}, "flat"),
         ({"detail": [{"loc": ["body", "n"]}]}, '[{"loc": ["body", "n"]}]'),
-        ("x" * 700, "x" * 575),
-        ([1], "[1]"),
         ("Incorrect API key provided: sk-ab**************yz9.", "Incorrect API key provided: [hidden]"),
         ("x" * 565 + KEY, "x" * 565 + "[hidden]"),  # cleaned before it is cut, or half the key would be left
     ],
@@ -257,46 +219,25 @@ def test_a_field_that_the_server_refuses_is_left_out_and_that_is_remembered(fiel
 
 
 SAMPLED = ("temperature", "top_p")
-FIXED = {  # what a server says to a body that it refuses
-    "no temperature": ("'temperature' does not support 0.8 with this model. Only the default (1) is.", {"temperature"}),
-    "one of both": ("`temperature` and `top_p` cannot both be specified for this model.", {"top_p"}),
-    "neither": ("temperature and top_p are fixed", {*SAMPLED}),
-}
 
 
-@pytest.mark.parametrize("way", FIXED)
-def test_a_model_of_fixed_sampling_is_asked_without_what_it_refuses_and_keys_say_so(way, tmp_path):
-    spec, refused = RoleSpec("judge", "openai", "stub"), ",".join(sorted(FIXED[way][1]))
-    decoding = Decoding()
+def test_a_model_of_fixed_sampling_is_asked_without_what_it_refuses_and_keys_say_so(tmp_path):
     with StubServer() as stub:
+        stub.refusal = lambda body: "temperature and top_p are fixed" if {*SAMPLED} & body.keys() else None
 
-        def ask_all(numbers: Sequence[int], plain: bool = False) -> Asker:
-            stub.refusal = None if plain else lambda body: FIXED[way][0] if FIXED[way][1] & body.keys() else None
-            asker = Asker(spec, lambda _: open_server(stub), Journal(tmp_path / "kept.sqlite"), decoding)
-            found = asker.ask([Request(f"Rank {number}.") for number in numbers], lambda *_: Verdict(1.0))
-            assert all(verdict.value == 1 for verdict in found)
+        def ask_all() -> Asker:
+            journal = Journal(tmp_path / "kept.sqlite")
+            asker = Asker(RoleSpec("judge", "openai", "stub"), lambda _: open_server(stub), journal, Decoding())
+            verdicts = asker.ask(make_requests(2), lambda *_: Verdict(1.0))
+            assert [verdict.value for verdict in verdicts] == [1, 1]
             return asker
 
-        kept = ask_all([0], plain=True)  # completions from before
-        assert kept.signature == decoding.signature
-        with pytest.warns(UserWarning, match=f"openai:stub: takes no {refused}"):
-            asker = ask_all([1, 2])
-        assert asker.signature == f"{decoding.signature}|without:{refused}"
+        with pytest.warns(UserWarning, match="openai:stub: takes no temperature,top_p"):
+            signature = ask_all().signature
+        assert signature == f"{Decoding().signature}|without:temperature,top_p"
         sent = len(stub.bodies)
-        assert ask_all([1, 2]).signature == asker.signature  # from the journal, with no model at hand
+        assert ask_all().signature == signature  # from the journal, with no model at hand
         assert len(stub.bodies) == sent
-
-
-def test_greedy_sends_the_temperature_alone_and_a_400_is_told_in_the_servers_words(tmp_path):
-    with StubServer() as stub:
-        ask(stub, [Request("Rank it.")], Decoding(0.0))
-        assert {*stub.bodies[0]} & {*SAMPLED} == {"temperature"}
-        stub.refusal = lambda _: "the moon is full"
-        spec = RoleSpec("judge", "openai", "stub")
-        asker = Asker(spec, lambda _: open_server(stub), Journal(), Decoding())
-        with pytest.warns(UserWarning, match="the server answered 400: the moon is full"):
-            (verdict,) = asker.ask([Request("Rank it.")], lambda *_: Verdict(1.0))
-    assert verdict.reason == "bad_request"
 
 
 ECHOED = "Why does temperature rise, 'temperature' is not supported, and is the model not found?"
@@ -306,14 +247,12 @@ EXTRA = {"loc": ["body", "top_p"], "msg": "Extra inputs are not permitted", "inp
 @pytest.mark.parametrize(
     ("body", "refused"),
     [
-        (f"Input rejected by moderation: '{ECHOED}'", []),
         (f'Input rejected: "{ECHOED[:60]}"', []),
         ({"detail": [{"loc": ["body", "messages"], "msg": "Rejected", "input": ECHOED}]}, []),
         ({"message": "a value of yours", "param": "temperature"}, ["temperature"]),
         ({"detail": [EXTRA]}, ["top_p"]),
         ("Unsupported parameter: 'top_p' isn't supported with this model.", ["top_p"]),
         ("`seed` and `top_p` cannot both be specified for this model.", ["top_p", "seed"]),
-        ("OpenAIException - {'message': \"Unsupported value: 'top_p' does not support 1\"}", ["top_p"]),
         ("Use 'max_completion_tokens' instead of 'max_tokens'", ["max_tokens"]),
     ],
 )
@@ -343,9 +282,7 @@ def test_the_address_comes_from_the_spec_then_from_the_environment_then_from_the
     ("variable", "value"),
     [
         ("OPENAI_BASE_URL", "http://me:secret-word@localhost:1/v1"),
-        ("OPENAI_BASE_URL", "secret-word:1"),
         ("OPENAI_BASE_URL", "http://localhost/v1?api_key=secret-word"),
-        ("OPENAI_API_KEY", "sk-…secret-word"),
         ("OPENAI_API_KEY", "two\nsecret-word"),
     ],
 )
@@ -432,24 +369,9 @@ def test_a_cap_on_cost_counts_the_usage_that_the_server_reports():
     assert reasons == ["", "", "bad_reply", "bad_reply", *["capped"] * 6]  # what can't be read is paid for as well
     assert "MAX_COST=5e-05" in results[9].detail
     assert (server.meter.prompt_tokens, server.meter.completion_tokens) == (12, 24)
-    assert Limits(**limits).price(12, 24) == pytest.approx(60e-6)
-    assert Limits(price_in=1.0).price(12, 24) is None
-
-
-@pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": -1}, {"prompt_tokens": 10**10}, {"prompt_tokens": "2"}])
-def test_a_cap_on_cost_stops_where_the_server_counts_nothing(usage):
-    limits = {"max_cost": 1.0, "price_in": 1.0, "price_out": 2.0}
-    with StubServer(edit=lambda whole: whole | {"usage": usage}) as stub:
-        replied, stopped = ask(stub, make_requests(2), **limits, concurrency=1)
-    assert isinstance(replied, Reply)
-    assert "no usage, so MAX_COST=1" in stopped.detail
-
-
-def test_limits_are_read_from_the_environment(monkeypatch):
-    assert Limits.from_environment() == Limits()
-    for name, value in {"MAX_REQUESTS": "", "MAX_COST": " 2.5", "PRICE_IN": "0.1", "PRICE_OUT": "0"}.items():
-        monkeypatch.setenv(name, value)
-    assert Limits.from_environment() == Limits(max_cost=2.5, price_in=0.1, price_out=0.0)
+    with StubServer(edit=lambda whole: whole | {"usage": None}) as stub:
+        _, stopped = ask(stub, make_requests(2), **limits, concurrency=1)
+    assert "no usage, so MAX_COST=5e-05" in stopped.detail
 
 
 def look_after(table: dict[str, dict[str, float]]) -> Any:
@@ -478,12 +400,13 @@ def test_a_logits_reading_takes_the_labels_from_the_next_token(wrapping):
 
 # 0.6 after "1" is split: half closes (1), a quarter goes on to 10, a quarter to 12
 DIGITS = {"": {"1": 0.6, "2": 0.3}, "1": {"]]": 0.5, "0": 0.25, "2": 0.25}}
-WHOLE = {"1": 0.5, "10": 0.2, "11": 0.1, "12": 0.1}  # the longer labels are tokens of their own
+JOINED = {"1": 0.5, "10": 0.2, "11": 0.1, "12": 0.1}
 
 
+# tokens, labels by hand, what the server is asked; the longer labels of the second are tokens of their own
 @pytest.mark.parametrize(
     ("table", "expected", "looks"),
-    [(DIGITS, {"1": 0.3, "2": 0.3, "10": 0.15, "12": 0.15}, ["[[", "[[1"]), ({"": WHOLE}, WHOLE, ["[["])],
+    [(DIGITS, {"1": 0.3, "2": 0.3, "10": 0.15, "12": 0.15}, ["[[", "[[1"]), ({"": JOINED}, JOINED, ["[["])],
 )
 def test_labels_of_two_digits_are_read_by_a_second_look_only_where_digits_are_tokens(table, expected, looks):
     labels = tuple(str(n) for n in range(1, 13))
@@ -493,20 +416,6 @@ def test_labels_of_two_digits_are_read_by_a_second_look_only_where_digits_are_to
     assert found == pytest.approx(expected)
     assert [body["messages"][1]["content"] for body in stub.bodies] == looks
     assert reply.prompt_tokens == 2 * len(looks)  # every look is paid for
-
-
-@settings(deadline=None)
-@given(st.lists(st.floats(0.01, 1), min_size=12, max_size=12), st.booleans())
-def test_spreading_labels_gives_back_the_distribution_that_made_the_tokens(weights, joined):
-    labels = [str(n) for n in range(1, 13)]
-    p = {label: weight / sum(weights) for label, weight in zip(labels, weights, strict=True)}
-    if joined:  # a vocabulary with 10, 11 and 12
-        table = {"": p}
-    else:
-        first = {d: sum(v for label, v in p.items() if label[0] == d) for d in "123456789"}
-        table = {"": first, "1": {t: p["1" + t.strip("]")] / first["1"] for t in ("]]", "0", "1", "2")}}
-    found = spread_labels(labels, lambda written: look_after(table)("[[" + written))
-    assert [math.exp(value) for value in found] == pytest.approx([p[label] for label in labels])
 
 
 @pytest.mark.parametrize("wrapping", ["chat", "plain"])
@@ -533,8 +442,8 @@ def test_a_log_probability_that_can_not_be_costs_one_request(odd):
     ("prompt", "sent"),
     [
         ("half \ud800 pair", "half \ufffd pair"),
-        ("a\ud83d\ude00b\ud83d", "a😀b\ufffd"),  # a whole pair is joined
-        *((text, text) for text in ("a\x00b\x1b[2J\x7f\u2028", "\ufeff", "word " * 100_000, "")),
+        ("a\ud83d\ude00b", "a😀b"),  # a whole pair is joined
+        *((text, text) for text in ("a\x00b\x1b[2J\x7f\u2028", "word " * 100_000, "")),
     ],
 )
 def test_any_text_can_be_sent(prompt, sent):
