@@ -225,7 +225,6 @@ class _Handler(BaseHTTPRequestHandler):
             "no_choices": (200, whole | {"choices": []}, {}),
             "refusal": (200, whole | {"choices": [whole["choices"][0] | refusal]}, {}),
             "gzip": (200, whole, packed),
-            "codec": (200, text, {"Content-Type": "text/plain; charset=rot13"}),
             "redirect": (307, {}, {"Location": number}),
             "plain_text": (200, text, {"Content-Type": "text/plain"}),
             "deep": (200, '{"choices":' + "[" * 100_000, {}),
