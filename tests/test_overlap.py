@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from test_embed import TEXTS, WORDS, make_model
 
 from nfqa.files.records import Answer, Question
-from nfqa.kernels.rouge import score_rouge_sets
 from nfqa.metrics import overlap
 from nfqa.metrics.overlap import LONGEST, METRICS, MOST_STOPS, UNSPACED, score_overlap, score_pairs
 from nfqa.metrics.references import Draw
@@ -29,17 +28,6 @@ from reproduction.studies.baselines import name_as_published
 
 PLAIN = [name for name, metric in METRICS.items() if not metric.needs_embedder]
 CAT = ("the cat sat on the mat", "the cat lay on the rug")  # candidate, reference
-PAIRS = [
-    CAT,
-    ("The Cats are running. They ran!", "the cat runs. they run"),
-    ("a b c d e f", "a b c d e f"),
-    ("a b. c d. e", "c d. a b"),
-    ("one two three", "four five six"),
-    ("a", "a b c d e f g h"),
-    ("it's 3.5 km, e.g. far...", "It is 3.5 km; far."),
-    ("dog dog dog dog", "dog"),
-    (" .a. . b", "b a."),
-]
 
 
 class StubEmbedder:
@@ -97,18 +85,13 @@ LONGER = "a b c d e f g h"
         ("google_rougel", ("a b. c d", "c d. a b"), 0.5),
         # "the" counts twice on both sides: 4 shared of 6 and 6; subsequence the cat on the: 4 of 6
         ("google_rouge1", CAT, 4 / 6),
-        ("google_rouge2", CAT, 0.4),
         ("google_rougel", CAT, 4 / 6),
-        # P = 1, R = 1/3, F = 2 / 3 / (4 / 3) = 0.5; both ways round the same
-        ("rouge1", ("a", "a b c"), 0.5),
-        ("google_rouge1", ("a b c", "a"), 0.5),
         # BLEU is precision: every word of "a b c d" is in the longer text (brevity alone), not the other way round
         ("bleu", ("a b c d", LONGER), math.exp(1 - 8 / 4)),
         ("bleu", (LONGER, "a b c d"), (4 / 8 * 3 / 7 * 2 / 6 * 1 / 5) ** 0.25),
         # only the stemmed kind joins forms of a word (Porter: cats -> cat, running -> run), only Google's lowers case
         ("google_rouge1", ("cats running", "cat runs"), 0.0),
         ("google_rouge1_stem", ("cats running", "cat runs"), 1.0),
-        ("rouge1", ("cats running", "cat runs"), 0.0),
         ("rouge1", ("THE CAT", "the cat"), 0.0),
         ("google_rouge1", ("THE CAT!", "the cat"), 1.0),
         # an order without a match: the smallest float; 0.1 of 3; half of 1 of 3
@@ -167,12 +150,6 @@ def test_bleu_equals_nltks(candidate, reference, suffix):
     assert score(f"bleu{suffix}", candidate, reference) == float(theirs)
 
 
-def test_pairs_of_words_run_across_sentences_and_a_side_without_sentences_is_zero():
-    # pairs: a b, b c in both, though the full stop is elsewhere: 2 of 2 and 2
-    assert score_rouge_sets([["a", "b"], ["c"]], [["a"], ["b", "c"]]).rouge2 == pytest.approx(1, abs=1e-7)
-    assert score_rouge_sets([], [["a"]]) == score_rouge_sets([["a"]], []) == score_rouge_sets([], []) == (0, 0, 0)
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(*[st.text("ab.\n \t!?", min_size=1, max_size=25).filter(str.strip)] * 2), max_size=4))
 def test_scores_of_any_text_lie_between_nothing_and_all(pairs):
@@ -203,7 +180,6 @@ VECTORS = {
         ("bertscore", ("candidate", "reference"), 1.44 / 1.7),
         ("bertscore", ("a b c", "a b c"), 1),
         ("bertscore", ("wordless", "east"), 0),
-        ("bertscore", ("east", "wordless"), 0),
         ("bertscore", ("east", "west"), 0),
         ("cls_cosine", ("slanted", "east"), 0.6),  # of the first tokens alone
     ],
@@ -255,9 +231,8 @@ def make_frame(draws: Sequence[Draw]) -> pd.DataFrame:
     return pd.DataFrame({"dataset": "x", "question": [draw.question.text for draw in draws], "draw": draws})
 
 
-@pytest.mark.parametrize("at_once", [1, 3, 2000])
-def test_scoring_draws_equals_scoring_one_pair_at_a_time(monkeypatch, at_once):
-    monkeypatch.setattr(overlap, "_PAIRS_AT_ONCE", at_once)
+def test_scoring_draws_equals_scoring_one_pair_at_a_time(monkeypatch):
+    monkeypatch.setattr(overlap, "_PAIRS_AT_ONCE", 3)
     found = score_overlap(make_frame(DRAWS), list(METRICS), StubEmbedder())
     pairs = [(candidate.text, draw.best.text) for draw in DRAWS for candidate in draw.candidates]
     for name, rows in found.groupby("metric"):
@@ -267,57 +242,38 @@ def test_scoring_draws_equals_scoring_one_pair_at_a_time(monkeypatch, at_once):
         assert set(rows.signature) == {f"{name}|{METRICS[name].signature}|ref:best"}
 
 
-def test_against_the_good_references_a_candidate_has_the_highest_of_its_scores():
-    def make(*grades: int) -> Draw:
-        texts = ("a dog ran", "the cat sat", "the cat sat on the mat")
-        references = [
-            Answer(str(place), text, grade) for place, (text, grade) in enumerate(zip(texts, grades, strict=True))
-        ]
-        return replace(make_draw("one", "", ["the cat sat on a mat"]), references=tuple(references))
-
-    for grades, seen in (((3, 2, 0), 2), ((3, 0, 0), 1), ((1, 0, 0), 1)):
-        draw = make(*grades)
-        (found,) = score_overlap(make_frame([draw]), ["rouge1"], against="good").to_dict("records")
-        expected = [score("rouge1", draw.candidates[0].text, reference.text) for reference in draw.references[:seen]]
-        assert (found["score"], found["signature"][-8:]) == (max(expected), "ref:good")
+@pytest.mark.parametrize(("grades", "seen"), [((3, 2, 0), 2), ((3, 0, 0), 1), ((1, 0, 0), 1)])
+def test_against_the_good_references_a_candidate_has_the_highest_of_its_scores(grades, seen):
+    texts, candidate = ("a dog ran", "the cat sat", "the cat sat on the mat"), "the cat sat on a mat"
+    references = tuple(Answer(text, text, grade) for text, grade in zip(texts, grades, strict=True))
+    draw = replace(make_draw("one", "", [candidate]), references=references)
+    (row,) = score_overlap(make_frame([draw]), ["rouge1"], against="good").to_dict("records")
+    assert row["score"] == max(score("rouge1", candidate, text) for text in texts[:seen])
+    assert row["signature"].endswith("ref:good")
 
 
-def test_with_the_paper_s_encoder_its_bertscore_is_the_cosine_of_first_tokens_and_no_stand_in(tmp_path):
-    paper, names = read_papers(Path(__file__).parents[1])["linkage"], ["rouge1", "bertscore", "cls_cosine"]
-    draws, origins = make_frame(DRAWS), {}
-    for name in ("bert-base-uncased", "other"):
-        embedder = StubEmbedder()
-        embedder.spec = SimpleNamespace(name=f"google-bert/{name}")
-        plain = score_overlap(draws, names, embedder)
-        found = name_as_published(plain, embedder)
-        assert sorted(found.metric.unique()) == sorted(names)
-        scores = {metric: rows.score.to_numpy() for metric, rows in found.groupby("metric")}
-        same = np.array_equal(scores["bertscore"], scores["cls_cosine"], equal_nan=True)
-        assert (same, found.equals(plain)) == ((True, False) if name == "bert-base-uncased" else (False, True))
-        marked = mark_stand_ins(paper, "table_02", found.assign(origin="measured"))
-        origins[name] = dict(zip(marked.metric, marked.origin, strict=True))
-    assert origins["bert-base-uncased"] == dict.fromkeys(names, "measured")
-    assert origins["other"] == {"rouge1": "measured", "bertscore": "stand-in", "cls_cosine": "stand-in"}
+@pytest.mark.parametrize(("encoder", "origin"), [("bert-base-uncased", "measured"), ("other", "stand-in")])
+def test_with_the_paper_s_encoder_its_bertscore_is_the_cosine_of_first_tokens_and_no_stand_in(encoder, origin):
+    embedder = StubEmbedder()
+    embedder.spec = SimpleNamespace(name=f"google-bert/{encoder}")
+    rows = name_as_published(score_overlap(make_frame(DRAWS), ["bertscore", "cls_cosine"], embedder), embedder)
+    scores = {metric: group.score.to_numpy() for metric, group in rows.groupby("metric")}
+    assert np.array_equal(scores["bertscore"], scores["cls_cosine"], equal_nan=True) == (origin == "measured")
+    paper = read_papers(Path(__file__).parents[1])["linkage"]
+    assert set(mark_stand_ins(paper, "table_02", rows.assign(origin="measured")).origin) == {origin}
 
 
 def test_a_text_that_is_too_long_has_no_score_and_says_why():
-    beyond = ["a b " * 2_500_000, "x" + " " * LONGEST, "a." * (MOST_STOPS + 1)]
-    draws = [make_draw("q", "the cat sat", ["a cat", *beyond]), make_draw("r", "a b " * LONGEST, ["a cat"])]
-    found = score_overlap(make_frame(draws), list(METRICS), StubEmbedder())
-    for name, rows in found.groupby("metric"):
-        assert rows.missing.tolist() == ["", *["too_long"] * 4]
-        np.testing.assert_array_equal(
-            rows.score, [score(str(name), "a cat", "the cat sat", StubEmbedder()), *[np.nan] * 4]
-        )
+    draws = [
+        make_draw("q", "the cat sat", ["a cat", "x" + " " * LONGEST, "a." * (MOST_STOPS + 1)]),
+        make_draw("r", "a b " * LONGEST, ["a cat"]),
+    ]
+    scores = score_overlap(make_frame(draws), list(METRICS), StubEmbedder())
+    for _, rows in scores.groupby("metric"):
+        assert rows.missing.tolist() == ["", *["too_long"] * 3]
+        assert rows.score.notna().tolist() == [True, False, False, False]
     for longest in ("a " * (LONGEST // 2), "a." * MOST_STOPS):
         assert score("rougel", longest, "a b") > 0
-
-
-def test_signatures_name_the_installed_versions():
-    from importlib.metadata import version
-
-    assert f"rouge-{version('rouge')}|" in METRICS["rouge1"].signature
-    assert f"rouge-score-{version('rouge-score')}|" in METRICS["google_rouge1"].signature
 
 
 def test_a_row_says_where_words_have_no_blanks_or_a_text_was_cut():
