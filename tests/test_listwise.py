@@ -110,39 +110,16 @@ def test_features_score_and_rank_of_a_candidate_equal_hand_arithmetic():
     # X 0.6 + 1.56 - 0.9 = 1.26;  A 0.8 + 1.6 - 0.78 = 1.62;  B 1 + 1.6 - 0.3 = 2.3;  C 0.6 + 1.56 - 0.8 = 1.36;
     # D 0 + 0.6 - 0.8 = -0.2: A, B and C are higher than X, which is fourth
     scores, ranks = judge_draw(make_draw(), make_zero_shot(), StubEmbedder(VECTORS))
-    np.testing.assert_allclose(scores, [1.26], atol=1e-6)
-    assert ranks.tolist() == [4]
+    assert (scores.tolist(), ranks.tolist()) == ([pytest.approx(1.26)], [4])
 
 
 def test_rank_is_one_more_than_the_references_above_and_ties_go_to_the_candidate():
-    # by cosine to the question alone: references 0.8, 1, 0.6, 0
-    candidates = (
-        Answer("1", "B b", 0),  # 1: ties with the highest: first
-        Answer("2", "A", 0),  # 0.8: only B is above: second
-        Answer("3", "C", 0),  # 0.6: A and B are above, C ties: third
-        Answer("4", "low", 0),  # -1: all four are above: fifth
-    )
+    # by cosine to the question alone, references 0.8, 1, 0.6, 0: "B b" ties with the highest, "low" is below all
+    texts = {"B b": (1, 1), "A": (0.8, 2), "C": (0.6, 3), "low": (-1, 5)}
+    candidates = tuple(Answer(text, text, 0) for text in texts)
     embedder = StubEmbedder({**VECTORS, "low": (-1, 0)})
     scores, ranks = judge_draw(make_draw(candidates=candidates), Scorer("cosine", np.eye(5)[0], 0), embedder)
-    assert ranks.tolist() == [1, 2, 3, 5]
-    np.testing.assert_allclose(scores, [1, 0.8, 0.6, -1], atol=1e-6)
-
-
-def test_with_one_reference_the_rank_is_one_or_two():
-    # list: A alone (good). No poor reference, so all of the list stands in for it: mean_poor = mean_good
-    # A against itself: 0.8 + 2 - 1 = 1.8; X: 0.6 + 2 * 0.96 - 0.96 = 1.56: second; a copy of A: 1.8: first
-    candidates = (X, Answer("copy", "A", 3))
-    draw = make_draw(REFERENCES[:1], candidates)
-    references, described = describe_draw(draw, StubEmbedder(VECTORS))
-    np.testing.assert_allclose(references, [[0.8, 1, 1, 0, np.log(2)]], atol=1e-6)
-    np.testing.assert_allclose(described[0], [0.6, 0.96, 0.96, 0, np.log(4)], atol=1e-6)
-    scores, ranks = judge_draw(draw, make_zero_shot(), StubEmbedder(VECTORS))
-    np.testing.assert_allclose(scores, [1.56, 1.8], atol=1e-6)
-    assert ranks.tolist() == [2, 1]
-    # q = (1, 0): C has cosine 0.6; B b has 1 and goes before it, D d d has 0 and goes after it. Their likeness to each
-    # other is the same for both, so it decides nothing; zero-shot gives length no weight.
-    draw = make_draw([Answer("C", "C", 3)], [Answer("B", "B b", 2), Answer("D", "D d d", 0)])
-    assert judge_draw(draw, make_zero_shot(), StubEmbedder(VECTORS))[1].tolist() == [1, 2]
+    assert list(zip(scores, ranks, strict=True)) == [pytest.approx(pair) for pair in texts.values()]
 
 
 def test_a_list_without_poor_or_without_good_references_uses_all_of_them_instead():
@@ -161,7 +138,7 @@ def test_a_list_without_poor_or_without_good_references_uses_all_of_them_instead
 @pytest.mark.parametrize("size", [6, 384])
 def test_equal_texts_get_equal_scores_and_ranks(size):
     answers = make_questions(1, answers=30)[0].answers
-    for count, copies in product(range(1, 9), range(2, 12)):
+    for count, copies in product((1, 2, 7), (2, 5, 11)):
         twins = [Answer(str(i), "twin", i % 4) for i in range(copies)]
         scores, ranks = judge_draw(make_draw(answers[:count], twins), make_zero_shot(), StubEmbedder({}, size))
         assert len(set(scores.tolist())) == len(set(ranks.tolist())) == 1
@@ -187,28 +164,10 @@ def test_fitting_recovers_planted_weights():
     assert (scorer.name, scorer.trained_on) == ("five features", 30)
 
 
-def test_a_question_without_rows_or_a_feature_without_variance_does_no_harm_but_nothing_can_not_be_fitted():
-    rng = np.random.default_rng(2)
-    features = rng.normal(size=(40, 5)) * [1, 1, 0, 1, 1]
+def test_a_question_of_equal_grades_teaches_nothing():
     equal = Question("equal", tuple(Answer(str(i), f"t{i}", 2) for i in range(5)))
-    empty = make_training_rows(equal, LIST, StubEmbedder())
-    assert empty.shape == (0, 7)
-    scorer = fit_scorer([empty, np.column_stack([features, features[:, 0], np.full(40, 1 / 40)]), empty])
-    assert scorer.trained_on == 1
-    assert scorer.weights[2] == pytest.approx(0, abs=1e-12)
-    assert scorer.weights[0] > 0.5
-    for nothing in ([], [empty]):
-        with pytest.raises(ValueError, match="no question has two candidates of different grade left"):
-            fit_scorer(nothing)
-
-
-def test_training_rows_are_centred_and_standardised_within_each_draw_and_each_draw_weighs_one():
-    rows = make_training_rows(make_questions(3)[2], LIST, StubEmbedder())
-    assert rows[:, 6].sum() == pytest.approx(5, abs=1e-12)  # five draws
-    grades = rows[:, 5].reshape(5, -1)
-    np.testing.assert_allclose(rows[:, :5].reshape(*grades.shape, 5).mean(1), 0, atol=1e-12)
-    np.testing.assert_allclose(grades.mean(1), 0, atol=1e-12)
-    np.testing.assert_allclose(grades.std(1), 1, atol=1e-12)
+    with pytest.raises(ValueError, match="no question has two candidates of different grade left"):
+        fit_scorer([make_training_rows(equal, LIST, StubEmbedder())])
 
 
 def make_set(name: str, questions: Sequence[Question]) -> QuestionSet:
@@ -227,14 +186,11 @@ def test_a_question_s_scorer_never_saw_its_fold():
     answers = tuple(replace(answer, label=3 - answer.label) for answer in questions[changed].answers)
     others = [*questions[:changed], replace(questions[changed], answers=answers), *questions[changed + 1 :]]
     after = train(make_set("antique", others), make_set("antique", questions), LIST)
-    own = find_fold(questions[changed])
     for question in questions:
         old, new = before["antique", question.text], after["antique", question.text]
-        assert (old.weights == new.weights).all() == (find_fold(question) == own)
-        left = [other for other in questions if find_fold(other) != find_fold(question)]
-        assert old.trained_on == len(left)
-        fitted = fit_scorer(make_training_rows(other, LIST, StubEmbedder()) for other in left)
-        np.testing.assert_array_equal(old.weights, fitted.weights)
+        same_fold = find_fold(question) == find_fold(questions[changed])
+        assert (old.weights == new.weights).all() == same_fold
+        assert old.trained_on == sum(find_fold(other) != find_fold(question) for other in questions)
 
 
 def vary(questions: Sequence[Question]) -> list[Question]:
@@ -264,13 +220,6 @@ def test_features_times_weights_are_the_judge_s_scores_at_both_ends_of_the_curve
         assert list(ours.answer) == list(known.answer)
         np.testing.assert_allclose(ours.score, known.score, atol=1e-9)
     assert set(weights.signature[weights.trained_on == "3"]) == {"embedded_judge|trained_on:3|drawn_from:25_of_25"}
-
-
-def test_questions_that_cannot_teach_are_not_drawn():
-    mute = make_set("antique", [replace(q, answers=q.answers[:1]) for q in make_questions(3)])  # no candidate is left
-    weights = fit_by_size(mute, OTHERS, StubEmbedder(), sizes=[1], seeds=[0])
-    assert set(weights.trained_on) == {"0"}
-    assert weights.signature.str.endswith("drawn_from:0_of_3").all()
 
 
 def test_folds_hang_on_the_text_and_cross_the_development_half():
