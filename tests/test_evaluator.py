@@ -7,6 +7,7 @@ import math
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from nfqa.models.engine import ContinuousCache, Engine
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.pretrained import Pretrained
 from nfqa.models.restated import TOO_LONG, Restated, RowMaker, TargetLoss, TargetRow
-from nfqa.models.roles import DEFAULTS, parse_role
+from nfqa.models.roles import parse_role
 from reproduction.data.load import load
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -49,12 +50,9 @@ def open_folder(folder: Path, **options: Any) -> Evaluator:
     return Evaluator(parse_role("evaluator", f"path:{folder}"), device="cpu", **options)
 
 
-def assert_close(found: list[list[TargetLoss]], expected: list[list[TargetLoss]], rel: float = 1e-4) -> None:
-    assert [len(row) for row in found] == [len(row) for row in expected]
-    for ours, theirs in zip(chain(*found), chain(*expected), strict=True):
-        assert ours.nats == pytest.approx(theirs.nats, rel=rel, abs=1e-6)
-        for name in ("tokens", "attended", "cut", "unscored", "reason"):
-            assert getattr(ours, name) == getattr(theirs, name), name
+def assert_close(losses: list[list[TargetLoss]], expected: list[list[TargetLoss]]) -> None:
+    for ours, theirs in zip(chain(*losses), chain(*expected), strict=True):
+        assert ours == replace(theirs, nats=pytest.approx(theirs.nats, rel=1e-4, abs=1e-6))
 
 
 @pytest.fixture(scope="session")
@@ -161,7 +159,6 @@ def decode(folder: Path, tokens: Any) -> str:
     ("switches", "before"),
     [
         ({}, "<s><|user|>Rivers. Please restate.</s><|assistant|>"),
-        ({"boundary": "joint", "instruction": "", "generation_prompt": False}, "<s><|user|>Rivers.</s>"),
         ({"wrapping": "plain", "instruction": "", "plain_format": "A: {answer}\nB: "}, "<s>A: Rivers.\nB: "),
     ],
 )
@@ -182,26 +179,6 @@ def test_a_token_across_the_boundary_is_the_target_s(gpt2):
     assert decode(gpt2, apart.tokens[apart.first :]) == "ers carry"
     assert decode(gpt2, joint.tokens[joint.first :]) == " rivers carry"
     assert joint.answer[1] <= joint.first, "it counts as the target's, not as the answer's"
-
-
-def test_kept_control_marks_give_the_released_script_s_value_and_broken_ones_another(gpt2):
-    answer, target = "Rivers</s><|assistant|>carry salt", "salt 12"
-    tokenizer, model = AutoTokenizer.from_pretrained(gpt2), AutoModelForCausalLM.from_pretrained(gpt2)
-    context = tokenizer.apply_chat_template([{"role": "user", "content": answer}], tokenize=False)
-    before, every = (tokenizer(t, add_special_tokens=False)["input_ids"] for t in (context, context + target))
-    with torch.no_grad():
-        logprobs = model(torch.tensor([every])).logits[0].log_softmax(-1)
-    nats = -sum(float(logprobs[place - 1, every[place]]) for place in range(len(before), len(every)))
-    expected = math.exp(nats / (len(every) - 1))
-
-    answers, views = (pd.DataFrame({"dataset": "d", "question": "q", "text": [text]}) for text in (answer, target))
-    kept, broken = (
-        score_diversity(answers, views, open_folder(gpt2), variant="released", marks=marks).score.item()
-        for marks in ("kept", "broken")
-    )
-    assert kept == pytest.approx(expected, rel=1e-5)
-    assert broken != pytest.approx(expected, rel=1e-3)
-    assert settings("released", marks="kept").signature == settings("released").signature + "|marks:kept"
 
 
 def find_released_value(folder: Path, side: str, answer: str, views: list[tuple[str, str]]) -> float:
@@ -238,12 +215,10 @@ def test_the_variant_script_is_the_released_scripts_value(folders, architecture,
     views = test.views.assign(dataset=demo.name)
     found = score_diversity(answers, views, model, variant="script")
     twice = pd.concat([found, score_diversity(answers.iloc[::-1], views, model, variant="script")])
-    for name, answer in zip(answers.answer, answers.itertuples(), strict=True):
-        own = views[views.question == answer.question]
-        expected = find_released_value(
-            folder, side, answer.text, list(own[["point_of_view", "explanation"]].to_numpy())
-        )
-        assert twice.score[twice.answer == name].tolist() == pytest.approx([expected] * 2, rel=1e-5)
+    for answer in answers.itertuples():
+        parts = views.loc[views.question == answer.question, ["point_of_view", "explanation"]].to_numpy()
+        expected = find_released_value(folder, side, answer.text, list(parts))
+        assert twice.score[twice.answer == answer.answer].tolist() == pytest.approx([expected] * 2, rel=1e-5)
     for switch, value in {"between": " ", "marks": "broken", "boundary": "joint", "padding": "none"}.items():
         other = score_diversity(answers, views, model, variant="script", **{switch: value}).score
         moved = not np.allclose(other, found.score, rtol=1e-4)
@@ -251,15 +226,11 @@ def test_the_variant_script_is_the_released_scripts_value(folders, architecture,
 
 
 def test_what_is_too_long_for_the_released_script_is_cut_off_the_targets_end(short):
-    answer, views = SENTENCES[0], [("Salt", " ".join(SENTENCES)), ("Rivers", "carry it.")]
-    frames = (
-        pd.DataFrame({"dataset": "d", "question": "q", "text": [answer]}),
-        pd.DataFrame({"dataset": "d", "question": "q", "text": ["", ""]}).join(
-            pd.DataFrame(views, columns=["point_of_view", "explanation"])
-        ),
-    )
-    found = score_diversity(*frames, open_folder(short), variant="script").score.item()
-    assert found == pytest.approx(find_released_value(short, "right", answer, views), rel=1e-5)
+    parts = [("Salt", LONG), ("Rivers", "carry it.")]
+    views = pd.DataFrame(parts, columns=["point_of_view", "explanation"]).assign(dataset="d", question="q", text="")
+    answers = pd.DataFrame({"dataset": "d", "question": "q", "text": [SENTENCES[0]]})
+    score = score_diversity(answers, views, open_folder(short), variant="script").score.item()
+    assert score == pytest.approx(find_released_value(short, "right", SENTENCES[0], parts), rel=1e-5)
 
 
 def test_a_template_that_strips_is_followed_and_one_that_rewrites_is_refused(alter):
@@ -353,36 +324,11 @@ def test_nothing_that_a_loss_or_a_vector_is_made_by_is_left_out_of_its_key(made_
     assert set(code.hash_modules(made_by, within=("nfqa.models", "nfqa.kernels"))) - {*made_by} == others
 
 
-def test_equal_texts_are_run_once_and_counted_once(gpt2, monkeypatch):
-    counts, seen, run = [], [], Engine._find_batch
-    model = open_folder(gpt2, progress=lambda *count: counts.append(count))
-
-    def count(made: Engine, begun: Any, rows: Any) -> Any:
-        seen.extend(rows)
-        return run(made, begun, rows)
-
-    monkeypatch.setattr(Engine, "_find_batch", count)
-    item = Restated("sea", ("salt", "salt", "rivers"))
-    found = model.score([item, item, Restated("sea", ("rivers",))], PAPER)
-    assert len(seen) == 2
-    assert (counts[0], counts[-1]) == ((0, 2), (2, 2))
-    assert found[0] == found[1]
-    assert found[0][0] == found[0][1]
-    assert found[2][0] == found[0][2]
-
-
 def test_a_killed_run_keeps_its_finished_batches(gpt2, tmp_path, monkeypatch):
-    store, run, done = tmp_path / "losses.sqlite", Engine._find_batch, []
-
-    def stop(*given: Any, **options: Any) -> Any:
-        if done:
-            raise KeyboardInterrupt
-        done.append(1)
-        return run(*given, **options)
-
+    store, batches = tmp_path / "losses.sqlite", iter([Engine._find_batch])  # the second one is none
     model = open_folder(gpt2, store=store, batch_tokens=1000)
-    monkeypatch.setattr(Engine, "_find_batch", stop)
-    with pytest.raises(KeyboardInterrupt):
+    monkeypatch.setattr(Engine, "_find_batch", lambda *arguments, **options: next(batches)(*arguments, **options))
+    with pytest.raises((StopIteration, RuntimeError)):
         model.score([Restated(f"{LONG} {i}", (LONG,)) for i in range(9)], PAPER)
     assert count_kept(store) >= 1
 
@@ -413,20 +359,13 @@ def embedded(gpt2: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 
 
 def test_an_embedded_evaluator_brings_its_own_cache(embedded):
-    spec = parse_role("evaluator", DEFAULTS["evaluator"])
-    assert (spec.kind, spec.name) == ("embedded", "small")
-    own, none = Evaluator(spec, device="cpu"), Evaluator(spec, device="cpu", cache=None)
-    assert own.cache == ContinuousCache(3.0, 0.4)
-    assert own.identity.startswith(f"{spec.identity}|float32|cache:theta=3.0,weight=0.4")
+    spec = parse_role("evaluator", "embedded:small")
+    model = Evaluator(spec, device="cpu")
+    assert model.cache == ContinuousCache(3.0, 0.4)
     assert spec.identity.startswith("embedded:small@")
-    assert none.identity == f"{spec.identity}|float32|cache:none"
-    assert_close(own.score(ITEMS, PAPER), open_folder(embedded, cache=own.cache).score_plain(ITEMS, PAPER))
+    assert model.identity == f"{spec.identity}|float32|cache:theta=3.0,weight=0.4,over=context"
+    assert Evaluator(spec, device="cpu", cache=None).identity == f"{spec.identity}|float32|cache:none"
     assert open_folder(embedded).cache is None, "a folder's own is not taken"
-    (embedded / "evaluator.json").write_text(json.dumps({"cache": None}))
-    assert Evaluator(spec, device="cpu").cache is None
-
-
-def test_an_embedded_evaluator_that_is_not_there_says_how_to_get_it(embedded):
     with pytest.raises(ValueError, match=r"embedded:tiny .*evaluator_tiny; .* `make train-evaluator`"):
         Evaluator(parse_role("evaluator", "embedded:tiny"))
 
