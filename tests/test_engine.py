@@ -19,7 +19,6 @@ from transformers import (
     BloomConfig,
     FalconConfig,
     Gemma2Config,
-    Gemma3TextConfig,
     GPTNeoConfig,
     GptOssConfig,
     LlamaConfig,
@@ -50,10 +49,6 @@ OTHERS = {
     "sinks": GptOssConfig(
         sliding_window=16, num_local_experts=2, num_experts_per_tok=1,
         layer_types=["sliding_attention", "full_attention"],
-        **HEADS, **SHAPE, **SMALL,
-    ),
-    "windows in some layers": Gemma3TextConfig(
-        sliding_window=16, layer_types=["sliding_attention", "full_attention"], query_pre_attn_scalar=4,
         **HEADS, **SHAPE, **SMALL,
     ),
     "places that begin at two": OPTConfig(
@@ -125,31 +120,21 @@ def models(folders: dict[str, Path]) -> dict[str, Any]:
 @pytest.mark.parametrize("cache", CACHES, ids=["none", "context"])
 @pytest.mark.parametrize("architecture", ["llama", "gpt2", "qwen2", "mistral", *OTHERS])
 def test_rows_of_shared_beginnings_equal_the_plain_loop(models, architecture, cache):
-    for batch_tokens in (60, 4096):
-        run = Engine(models[architecture], batch_tokens=batch_tokens, cache=cache)
-        assert run.shares == (architecture not in ALONE)
-        assert_plain(run, make_groups())
+    groups = make_groups()
+    root = tuple(range(5, 55))  # which all groups begin with
 
+    def put_behind(row: Row) -> Row:
+        return replace(row, tokens=root + row.tokens, places=tuple(50 + n for n in row.places), answer=(0, 50))
 
-@pytest.mark.parametrize("cache", CACHES, ids=["none", "context"])
-@pytest.mark.parametrize("architecture", ["gpt2", "qwen2", "mistral"])
-def test_what_all_groups_begin_with_is_run_once(models, architecture, cache):
-    root = tuple(range(5, 55))
-    groups = [
-        [
-            replace(row, tokens=root + row.tokens, places=tuple(50 + place for place in row.places), answer=(0, 50))
-            for row in rows
-        ]
-        for rows in make_groups()
-    ]
+    rooted = [list(map(put_behind, rows)) for rows in groups]
     run = Engine(models[architecture], batch_tokens=60, cache=cache)
-    seen, hook = count_tokens(run.model)
+    assert run.shares == (architecture not in ALONE)
+    assert_plain(run, groups)
+    sizes, hook = count_tokens(run.model)
     with hook:
-        results = collect(run.find_logprobs(groups))
-    assert seen.count(len(root)) == 1
-    assert sum(seen) < 2 * sum(len(row.tokens) - 50 for rows in groups for row in rows)
-    for (i, j), logprobs in results.items():
-        assert logprobs.tolist() == pytest.approx(run.find_plain(groups[i][j]).tolist(), rel=1e-4, abs=1e-4)
+        collect(run.find_logprobs(rooted))
+    assert sizes.count(len(root)) == 1 or not run.shares
+    assert_plain(run, rooted)
 
 
 @pytest.mark.parametrize("architecture", ["llama", *OTHERS])
@@ -239,30 +224,19 @@ def test_only_the_smallest_set_that_reaches_top_p_is_drawn_from():
     assert draw_tokens(torch.tensor([[1.0, 3.0, 2.0]]), [], Decoding(0, 0.1, 1)).tolist() == [1]
 
 
-@pytest.mark.parametrize("top_p", [0.3, 0.9, 1.0])
+@pytest.mark.parametrize("top_p", [0.3, 1.0])
 def test_what_is_drawn_depends_not_on_how_many_are_sorted_first(monkeypatch, top_p):
-    logits = torch.randn(50, 3000, generator=torch.Generator().manual_seed(0)) * 3
-    logits = logits.round()  # many are equal
+    logits = (torch.randn(50, 3000, generator=torch.Generator().manual_seed(0)) * 3).round()  # many are equal
 
     def draw(likeliest: int) -> list[int]:
         monkeypatch.setattr(causal_lm, "_LIKELIEST", likeliest)
-        return draw_tokens(
-            logits, [torch.Generator().manual_seed(n) for n in range(50)], Decoding(0.8, top_p, 1)
-        ).tolist()
+        generators = [torch.Generator().manual_seed(number) for number in range(50)]
+        return draw_tokens(logits, generators, Decoding(0.8, top_p, 1)).tolist()
 
-    assert draw(1) == draw(200) == draw(3000)
+    assert draw(1) == draw(3000)
 
 
 # The continuous cache, by hand, and as a distribution over the whole vocabulary
-
-V = 7
-
-
-def mix_every_token(cache, logits, state, keys, followers):
-    """The probability of each token of the vocabulary at one place."""
-    logprobs = logits.log_softmax(-1)
-    found = mix_logprobs(cache, logprobs, state.repeat(V, 1), torch.arange(V), keys, followers)
-    return found.exp().tolist()
 
 
 def test_two_pairs_by_hand():
@@ -278,19 +252,12 @@ def test_two_pairs_by_hand():
 
 @hypothesis_settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10**6), pairs=st.integers(0, 6), theta=st.floats(0, 30), weight=st.floats(0, 0.99))
-def test_the_mixture_sums_to_one_over_the_vocabulary(seed, pairs, theta, weight):
+def test_the_mixture_sums_to_one_over_the_vocabulary_and_without_pairs_is_the_model_alone(seed, pairs, theta, weight):
     draw = torch.Generator().manual_seed(seed)
     keys, state = torch.randn(pairs, 3, generator=draw), torch.randn(3, generator=draw)
-    followers = torch.randint(0, V, (pairs,), generator=draw)
-    logits = torch.randn(V, generator=draw)
-    found = mix_every_token(ContinuousCache(theta, weight), logits, state, keys, followers)
-    assert sum(found) == pytest.approx(1, abs=1e-5)
-    assert min(found) >= 0
-
-
-@pytest.mark.parametrize(("weight", "pairs"), [(0.0, 1), (0.2, 0)])
-def test_without_weight_or_without_pairs_the_model_stands_alone(weight, pairs):
-    logprobs, states, targets = torch.tensor([-1.0, -2.0]), torch.ones(2, 3), torch.tensor([1, 1])
-    keys, followers = torch.ones(1, 3)[:pairs], torch.tensor([1])[:pairs]
-    found = mix_logprobs(ContinuousCache(weight=weight), logprobs, states, targets, keys, followers)
-    assert found.tolist() == [-1, -2]
+    logprobs = torch.randn(7, generator=draw).log_softmax(-1)  # of each token of the vocabulary
+    followers = torch.randint(0, 7, (pairs,), generator=draw)
+    mixed = mix_logprobs(ContinuousCache(theta, weight), logprobs, state.repeat(7, 1), torch.arange(7), keys, followers)
+    assert float(mixed.exp().sum()) == pytest.approx(1, abs=1e-5)
+    if not pairs:
+        torch.testing.assert_close(mixed, logprobs, check_dtype=False)

@@ -1,18 +1,16 @@
-"""Perspective Diversity, by hand on made-up losses, and end to end with models of four architectures."""
+"""Perspective Diversity, by hand on made-up losses, and end to end with a model."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
-from tiny_models import SENTENCES, Architecture, make_tiny_model
+from tiny_models import SENTENCES
 
 from nfqa.files.records import PartialAnswer
 from nfqa.kernels.perplexity import PAPER, RELEASED, Settings, settings
@@ -86,9 +84,7 @@ def test_the_released_script_averages_over_all_attended_tokens_less_one(stub):
 @pytest.mark.parametrize(
     ("texts", "value", "reason"),
     [
-        (["two", "none"], 2.0, ""),
         (["nan", "two", "inf", "overflow"], math.nan, "not_finite"),
-        (["none", "nan"], math.nan, "not_finite"),
         (["two", "long", "none"], 2.0, ""),
         (["long", "none"], math.nan, "no_tokens"),
         (["long"], math.nan, "too_long"),
@@ -114,46 +110,23 @@ def test_wrong_arguments_are_refused(stub):
 # End to end
 
 
-@pytest.fixture(scope="module", params=get_args(Architecture))
-def evaluator(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evaluator]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    folder: Path = make_tiny_model(tmp_path_factory.mktemp("model"), architecture=request.param)
-    spec = parse_role("evaluator", f"path:{folder}")
-    yield Evaluator(spec, device="cpu", cache=ContinuousCache())
-    torch.set_num_threads(threads)
-
-
 PERSPECTIVES = [SENTENCES[0], SENTENCES[3], "salt"]
 ANSWERS = ["Nobody knows.", f"{SENTENCES[0]} {SENTENCES[3]}", SENTENCES[2]]
 
 
-def test_every_architecture_gives_the_plain_loop_s_value(evaluator):
+@pytest.mark.parametrize("variant", ["paper", "released"])
+def test_a_score_is_made_of_the_plain_loop_s_losses(folders, variant, one_thread):
+    evaluator = Evaluator(parse_role("evaluator", f"path:{folders['mistral']}"), device="cpu", cache=ContinuousCache())
     answers, views = (pd.DataFrame({"dataset": "d", "question": "q", "text": own}) for own in (ANSWERS, PERSPECTIVES))
-    for variant in ("paper", "released"):
-        found = score_diversity(answers, views, evaluator, variant=variant)
-        for answer, score in zip(ANSWERS, found.score, strict=True):
-            items = [Restated(answer, (text,)) for text in PERSPECTIVES]
-            losses = [row[0] for row in evaluator.score_plain(items, settings(variant))]
-            if variant == "paper":
-                expected = sum(math.exp(loss.nats / loss.tokens) for loss in losses)
-            else:
-                expected = sum(math.exp(loss.nats / (loss.attended - 1)) for loss in losses) / len(losses)
-            assert score == pytest.approx(expected, rel=1e-4)
-
-
-def test_an_unusable_partial_answer_is_left_out_end_to_end(evaluator):
-    found, parts = measure_one(evaluator, [SENTENCES[0], "", "7"], "A sea.")
-    assert (found[1], parts.missing.tolist()) == ("", ["", "no_tokens", ""])
-    with torch.no_grad():
-        weights = evaluator._loaded.model.get_input_embeddings().weight
-        (mark,) = evaluator._loaded.tokenizer("7", add_special_tokens=False)["input_ids"]
-        kept = weights[mark].clone()
-        weights[mark] = math.nan
-        (value, reason), _ = measure_one(evaluator, [SENTENCES[0], "x"], "7 seas.")
-        weights[mark] = kept
-    assert math.isnan(value)
-    assert reason == "not_finite"
+    scores = score_diversity(answers, views, evaluator, variant=variant).score
+    for answer, score in zip(ANSWERS, scores, strict=True):
+        items = [Restated(answer, (text,)) for text in PERSPECTIVES]
+        losses = [row[0] for row in evaluator.score_plain(items, settings(variant))]
+        expected = {
+            "paper": sum(math.exp(loss.nats / loss.tokens) for loss in losses),
+            "released": np.mean([math.exp(loss.nats / (loss.attended - 1)) for loss in losses]),
+        }
+        assert score == pytest.approx(expected[variant], rel=1e-4)
 
 
 VIEWS = pd.DataFrame(
@@ -220,12 +193,12 @@ def test_a_view_given_no_answer_has_a_perplexity_unless_it_has_no_token():
 
 
 class WordCopier:
-    """Two nats a word that the answer lacks, half a nat one that it has, less `length` for each word of the answer."""
+    """Two nats a word that the answer lacks, half a nat one that it has."""
 
     identity = "copier"
 
-    def __init__(self, *, length: float = 0.0, reads: bool = True) -> None:
-        self.length, self.reads = length, reads
+    def __init__(self, *, reads: bool = True) -> None:
+        self.reads = reads
 
     def adapt(self, settings: Settings) -> Settings:
         return settings
@@ -235,33 +208,18 @@ class WordCopier:
 
     def lose(self, answer: list[str], words: list[str]) -> TargetLoss:
         nats = sum(0.5 if self.reads and word in answer else 2.0 for word in words)
-        return TargetLoss(nats - self.length * len(answer) * len(words), len(words), len(words) + len(answer))
+        return TargetLoss(nats, len(words), len(words) + len(answer))
 
 
-@pytest.mark.parametrize(
-    ("model", "falls", "padded_less"),
-    [(WordCopier(), True, 0), (WordCopier(reads=False), False, 0), (WordCopier(length=0.001), True, -1)],
-)
-def test_composed_answers_tell_what_an_evaluator_follows(model, falls, padded_less):
-    """What the study of sensitivity asks of evaluators, of three whose answers are known."""
+@pytest.mark.parametrize("reads", [True, False])
+def test_composed_answers_tell_whether_an_evaluator_reads_them(reads):
     points = tuple(PartialAnswer(str(i), f"Point {i}.", " ".join(f"w{i}x{j}" for j in range(9))) for i in range(4))
     texts = compose_answers(points, start="something else", seed=0)
-    answers = pd.DataFrame({"dataset": "d", "question": "q", "k": range(6), "text": [*texts, texts[4] + " and more"]})
+    answers = pd.DataFrame({"dataset": "d", "question": "q", "text": texts})
     views = pd.DataFrame({"dataset": "d", "question": "q", "text": [point.text for point in points]})
-    scores = score_diversity(answers, views, model).score.to_numpy()
-    assert bool((np.diff(scores[:5]) < 0).all()) == falls
-    assert np.sign(round(scores[5] - scores[4], 9)) == padded_less
-    if model.reads and not model.length:
-        assert scores[[0, 4]] == pytest.approx([4 * math.exp(2), 4 * math.exp(0.5)])
-
-
-def test_length_alone_lowers_the_released_value_only() -> None:
-    answers = pd.DataFrame({"dataset": "d", "question": "q", "text": ["x " * 5, "x " * 20]})
-    views = pd.DataFrame({"dataset": ["d"], "question": ["q"], "text": ["a b c"]})
-    found = score_diversity(answers, views, WordCopier()).score
-    released = score_diversity(answers, views, WordCopier(), denominator="attended").score
-    assert found.tolist() == pytest.approx([math.exp(2)] * 2)
-    assert released.tolist() == pytest.approx([math.exp(6 / 7), math.exp(6 / 22)])
+    scores = score_diversity(answers, views, WordCopier(reads=reads)).score.to_numpy()
+    assert bool((np.diff(scores) < 0).all()) == reads
+    assert scores[[0, 4]] == pytest.approx([4 * math.exp(2), 4 * math.exp(0.5 if reads else 2)])
 
 
 WHOLE = "Cats sleep for most of the day. The tram to the harbour is cheap. Rain is likely in autumn."
