@@ -29,16 +29,6 @@ from nfqa.kernels.intervals import (
 NAN = float("nan")
 
 
-def average_plainly(rows: list[list[float]]) -> float:
-    """The mean over columns of each column's mean over the values present; columns without any are left out."""
-    means = []
-    for column in zip(*rows, strict=True):
-        present = [value for value in column if not math.isnan(value)]
-        if present:
-            means.append(math.fsum(present) / len(present))
-    return math.fsum(means) / len(means) if means else NAN
-
-
 def make_table(rng: np.random.Generator, rows: int, columns: int, missing: float) -> NDArray:
     table = rng.normal(size=(rows, columns))
     table[rng.random(table.shape) < missing] = np.nan
@@ -47,18 +37,17 @@ def make_table(rng: np.random.Generator, rows: int, columns: int, missing: float
 
 def test_value_spread_and_counts_equal_hand_arithmetic():
     # column means: (1 + 3) / 2 = 2 and (2 + 4 + 9) / 3 = 5; value (2 + 5) / 2 = 3.5
-    # spread: sqrt(((2 - 3.5)^2 + (5 - 3.5)^2) / 1) = sqrt(4.5)
-    found = estimate_mean([[1, 2], [3, 4], [NAN, 9]])
-    assert found.value == 3.5
-    assert found.spread == pytest.approx(math.sqrt(4.5), abs=1e-15)
-    assert (found.n, found.n_missing, found.units) == (5, 1, 3)
-    assert np.isnan([found.low, found.high]).all()  # of three rows there is no interval
-    found = estimate_mean([0.1] * 7)  # alike: no sign of how far off
-    assert np.isnan([found.low, found.high]).all()
-    assert replace(found, low=0, high=0) == Interval(pytest.approx(0.1), 0, 0, None, 7, 0, 7)
-    # a column without values is left out: means 2, none and 5
-    found = estimate_mean([[1, NAN, 5], [3, NAN, 5]])
-    assert (found.value, found.spread) == (3.5, pytest.approx(math.sqrt(4.5), abs=1e-15))
+    # spread: sqrt(((2 - 3.5)^2 + (5 - 3.5)^2) / 1) = sqrt(4.5); a column without values is left out
+    mean = estimate_mean([[1, 2, NAN], [3, 4, NAN], [NAN, 9, NAN]])
+    assert (mean.value, mean.spread) == (3.5, pytest.approx(math.sqrt(4.5), abs=1e-15))
+    assert (mean.n, mean.units) == (5, 3)
+    assert np.isnan([mean.low, mean.high]).all()  # of three rows there is no interval
+    mean = estimate_mean([0.1] * 7)  # alike: no sign of how far off
+    assert np.isnan([mean.low, mean.high]).all()
+    assert replace(mean, low=0, high=0) == Interval(pytest.approx(0.1), 0, 0, None, 7, 0, 7)
+    for none in (estimate_mean([NAN, NAN]), estimate_difference([NAN, NAN], [1, 2])):
+        assert np.isnan([none.value, none.low, none.high]).all()
+        assert (none.spread, none.n, none.n_missing) == (None, 0, 2)
 
 
 def test_one_full_column_has_the_t_interval_of_a_mean_and_several_that_of_the_rows_means():
@@ -156,40 +145,49 @@ def draw_trained(rng: np.random.Generator, rows: int) -> NDArray:
 )
 def test_an_interval_of_a_mean_holds_it_in_95_of_100_samples(draw, crossed, mean, rows):
     rng = np.random.default_rng(0)
-    found = [estimate_mean(draw(rng, rows), crossed=crossed) for _ in range(3_000)]
+    found = [estimate_mean(draw(rng, rows), crossed=crossed) for _ in range(2_000)]
     assert COVERED[0] <= np.mean([one.low <= mean <= one.high for one in found]) <= COVERED[1]
 
 
-def test_other_intervals_hold_their_value_in_95_of_100_samples():
-    rng, hits = (
-        np.random.default_rng(0),
-        {name: [] for name in ("skewed", "paired", "ratio", "crossed", "pairs", "correlation")},
-    )
-    for _ in range(2_000):
-        found = estimate_mean(np.exp(rng.normal(0, 0.5, 100)))  # perplexities
-        hits["skewed"].append(found.low <= math.exp(0.125) <= found.high)
-        base = draw_agreement(rng, 20)
-        found = estimate_difference(base + rng.normal(0.05, 0.2, base.shape), base)
-        hits["paired"].append(found.low <= 0.05 <= found.high)
-        sizes = rng.integers(0, 9, 60)
-        found = estimate_ratio(rng.binomial(sizes, rng.beta(2, 6, 60)), sizes)
-        hits["ratio"].append(found.low <= 0.25 <= found.high)
-        expert, page = rng.integers(0, 60, 300), rng.integers(0, 100, 300)  # both of whom move a rating
-        rated = rng.normal(0, 0.5, 60)[expert] + rng.normal(0, 0.5, 100)[page] + rng.normal(0, 0.7, 300) > 0
-        found = estimate_ratio(rated, np.ones(300), expert, page)
-        hits["crossed"].append(found.low <= 0.5 <= found.high)
-        units, (first, second) = rng.normal(0.2, 0.3, 10), np.triu_indices(10, 1)
-        found = estimate_pairs(units[first] + units[second] + rng.normal(0, 0.3, 45), first, second)
-        hits["pairs"].append(found.low <= 0.4 <= found.high)
-    for _ in range(500):  # a statistic that is no mean, by a bootstrap: Pearson's correlation over 25 rows
-        x = rng.normal(size=(25, 2)) @ np.linalg.cholesky([[1, 0.5], [0.5, 1]]).T
-        w = np.vstack([np.ones(25), draw_counts(25, resamples=400, seed=int(rng.integers(1 << 30)))]) / 25
-        mean, square, product = w @ x, w @ x**2, w @ x.prod(1)
-        r = (product - mean.prod(1)) / np.sqrt((square - mean**2).prod(1))
-        found = find_interval(r[0], r[1:], units=25, n=25)
-        hits["correlation"].append(found.low <= 0.5 <= found.high)
-    covered = {name: np.mean(hit) for name, hit in hits.items()}
-    assert all(COVERED[0] <= share <= COVERED[1] for share in covered.values()), covered
+def draw_skewed(rng: np.random.Generator) -> tuple[Interval, float]:
+    return estimate_mean(np.exp(rng.normal(0, 0.5, 100))), math.exp(0.125)  # perplexities
+
+
+def draw_paired(rng: np.random.Generator) -> tuple[Interval, float]:
+    base = draw_agreement(rng, 20)
+    return estimate_difference(base + rng.normal(0.05, 0.2, base.shape), base), 0.05
+
+
+def draw_ratio(rng: np.random.Generator) -> tuple[Interval, float]:
+    sizes = rng.integers(0, 9, 60)
+    return estimate_ratio(rng.binomial(sizes, rng.beta(2, 6, 60)), sizes), 0.25
+
+
+def draw_crossed(rng: np.random.Generator) -> tuple[Interval, float]:
+    expert, page = rng.integers(0, 60, 300), rng.integers(0, 100, 300)  # both of whom move a rating
+    rated = rng.normal(0, 0.5, 60)[expert] + rng.normal(0, 0.5, 100)[page] + rng.normal(0, 0.7, 300) > 0
+    return estimate_ratio(rated, np.ones(300), expert, page), 0.5
+
+
+def draw_pairs(rng: np.random.Generator) -> tuple[Interval, float]:
+    units, (first, second) = rng.normal(0.2, 0.3, 10), np.triu_indices(10, 1)
+    return estimate_pairs(units[first] + units[second] + rng.normal(0, 0.3, 45), first, second), 0.4
+
+
+def draw_correlation(rng: np.random.Generator) -> tuple[Interval, float]:
+    """A statistic that is no mean, by a bootstrap: Pearson's correlation over 25 rows."""
+    x = rng.normal(size=(25, 2)) @ np.linalg.cholesky([[1, 0.5], [0.5, 1]]).T
+    w = np.vstack([np.ones(25), draw_counts(25, resamples=400, seed=int(rng.integers(1 << 30)))]) / 25
+    mean, square, product = w @ x, w @ x**2, w @ x.prod(1)
+    r = (product - mean.prod(1)) / np.sqrt((square - mean**2).prod(1))
+    return find_interval(r[0], r[1:], units=25, n=25), 0.5
+
+
+@pytest.mark.parametrize("draw", [draw_skewed, draw_paired, draw_ratio, draw_crossed, draw_pairs, draw_correlation])
+def test_other_intervals_hold_their_value_in_95_of_100_samples(draw):
+    rng = np.random.default_rng(0)
+    samples = [draw(rng) for _ in range(1_000)]
+    assert COVERED[0] <= np.mean([one.low <= value <= one.high for one, value in samples]) <= COVERED[1]
 
 
 @given(st.lists(st.sampled_from([0.0, 1.0, NAN]), min_size=1, max_size=60))
@@ -202,16 +200,6 @@ def test_a_share_has_wilson_s_interval(values: list[float]) -> None:
     expected = proportion_confint(sum(present), len(present), alpha=0.05, method="wilson")
     assert found.value == pytest.approx(sum(present) / len(present))
     assert (found.low, found.high) == pytest.approx(expected, abs=1e-12)
-
-
-def test_nothing_present_gives_nan_and_counts_all_as_missing():
-    for found in (
-        estimate_mean([NAN, NAN]),
-        estimate_difference([NAN, NAN], [1, 2]),
-        estimate_difference([1, 2], [NAN, NAN]),
-    ):
-        assert np.isnan([found.value, found.low, found.high]).all()
-        assert (found.spread, found.n, found.n_missing) == (None, 0, 2)
 
 
 def test_a_difference_is_paired():
@@ -240,13 +228,10 @@ def test_each_side_of_a_difference_keeps_its_own_missing_values():
     ("call", "arguments", "options", "facts"),
     [
         (estimate_mean, ([],), {}, r"values has shape \(0,\)"),
-        (estimate_mean, ([[[1.0]]],), {}, r"values has shape \(1, 1, 1\)"),
         (estimate_mean, ([1.0, np.inf],), {}, "infinite"),
-        (estimate_difference, ([1.0], [np.inf]), {}, "infinite"),
         (estimate_difference, ([1, 2], [1, 2, 3]), {}, r"shape \(2, 1\), base \(3, 1\)"),
         (draw_counts, (0,), {"resamples": 5}, "rows is 0 and resamples is 5"),
         (find_share, ([1.5],), {}, "from 0 to 1"),
-        (find_share, ([[0.0, 1.0]],), {}, "from 0 to 1"),
     ],
 )
 def test_bad_input_is_refused(call, arguments, options, facts):
@@ -256,23 +241,14 @@ def test_bad_input_is_refused(call, arguments, options, facts):
 
 def test_counts_of_resampled_rows_by_hand():
     counts = draw_counts(3, resamples=500, seed=1)
-    assert counts.shape == (500, 3)
-    assert set(counts.sum(1)) == {3}
-    assert counts.mean() == 1
-    # a row is missed with (2/3)^3 = 0.296; 1,500 places, so within 0.05
-    assert abs((counts == 0).mean() - (2 / 3) ** 3) < 0.05
-    np.testing.assert_array_equal(counts, draw_counts(3, resamples=500, seed=1))
     first = np.random.default_rng(1).integers(3, size=(500, 3))[0]
     assert counts[0].tolist() == [list(first).count(row) for row in range(3)]
 
 
 def test_an_interval_of_drawn_values_leaves_out_what_is_missing():
-    found = find_interval(0.5, [*np.linspace(0, 1, 101), np.nan], units=10**9, n=7, n_missing=2)
-    assert (found.value, found.low, found.high) == (0.5, pytest.approx(0.025), pytest.approx(0.975))
-    assert (found.n, found.n_missing, found.spread) == (7, 2, None)
+    interval = find_interval(0.5, [*np.linspace(0, 1, 101), np.nan], units=10**9, n=7, n_missing=2)
+    assert interval == Interval(0.5, pytest.approx(0.025), pytest.approx(0.975), None, 7, 2, 10**9)
     # of ten units the quantile is Phi(-sqrt(10 / 9) * 2.262) = Phi(-2.385)
     assert find_interval(0.5, np.linspace(0, 1, 101), units=10, n=7).low == pytest.approx(0.00855, abs=1e-4)
-    assert np.isnan(find_interval(0.5, [np.nan], units=9, n=1).low)
     assert np.isnan(find_interval(0.5, [0.4, 0.6], units=4, n=1).low)
     assert np.isnan(find_interval(0.5, [0.4] + [0.5] * 999, units=50, n=1).low)  # both ends the same
-    assert np.isnan(find_interval(float("nan"), [1.0, 2.0], units=9, n=1).high)
