@@ -41,15 +41,7 @@ def change(**fields: Any) -> dict[str, Any]:
         ([LINE, LINE], "line 2: question is that of line 1, 'why?'"),
         ([change(partial_answers=[{"explanation": "x"}])], "line 1: partial_answers[0].point_of_view is missing"),
         ([change(references=[{"text": "t", "grade": 4}])], "line 1: references[0].grade is 4"),
-        (
-            [change(references=[{"text": "t", "label": 2}])],
-            "unknown field 'label'; did you mean grade? known: text",
-        ),
         ([change(references=GRADED)], "line 1: references[1] has no grade"),
-        (
-            [change(answers=[{"text": "t", "sytem": 1}])],
-            "answers[0]: unknown field 'sytem'; did you mean system",
-        ),
         ([change(answers=TWICE)], "line 1: the answers' id 's' is duplicated"),
         ([change(answers=["", " "])], "every answer is empty"),
     ],
@@ -125,9 +117,6 @@ def test_answers_in_the_released_format_come_to_their_questions_by_id_whatever_t
         "repeated_partial_answers": 3, "answers_to_unknown_questions": 1, "questions_without_answer": 1,
         "empty_answers": 1, "questions_without_answers": 1,
     }  # fmt: skip
-    assert (own.name, own.origin) == ("own_answers", "measured")
-    other = read_answers(write(path, answer(1, "other")), questions)
-    assert len({own.sha256, other.sha256, read_answers(path, make_questions(tmp_path, "e?")).sha256}) == 3
 
 
 @pytest.mark.parametrize(
@@ -135,12 +124,9 @@ def test_answers_in_the_released_format_come_to_their_questions_by_id_whatever_t
     [
         ([answer(1), "", answer("1", "again")], "line 3: id is that of line 1, '1'"),
         ([answer(7), answer(8)], "no answer belongs to a question of"),
-        ([answer(1, "")], "every answer is empty"),
         ([{"id": 1, "answer": "x"}], "line 1: unknown field 'answer'; known: id, generation"),
-        ([answer(1), {"id": 2}], "line 2: generation is missing"),
         ([answer(1), answer(2, 3)], "line 2: generation is 3"),
         ([answer(1), answer(None)], "line 2: id is missing"),
-        ([answer(True)], "line 1: id is True"),
         (['[{"id": 1, "generation": "x"}]'], "nor JSON lines (an object a line)"),
     ],
 )
@@ -150,33 +136,20 @@ def test_answers_in_the_released_format_that_do_not_fit_are_refused(tmp_path: Pa
         read_answers(path, make_questions(tmp_path, "a?"))
 
 
-POINT = {"point_of_view": "No.", "explanation": "It harms."}
-
-
 @pytest.mark.parametrize(
     ("changes", "facts"),
     [
-        ({"partial_answers": []}, "line 2: partial_answers is empty"),
-        (
-            {"partial_answers": [POINT, POINT | {"point_of_view": " "}]},
-            "line 2: partial_answers[1].point_of_view is ' '",
-        ),
-        ({"partial_answers": [POINT | {"stance": "no"}]}, "line 2: partial_answers[0]: unknown field 'stance'"),
-        ({"question": " "}, "line 2: question is ' '"),
-        ({"id": "1"}, "line 2: id is that of line 1, '1'"),
-        ({"generation": "x"}, "line 2: unknown field 'generation'"),
+        ({"partial_answers": []}, ", line 2: partial_answers is empty"),
+        ({"question": " "}, ", line 2: question is ' '"),
+        ({"question": "a?"}, ": the question 'a?' is duplicated"),
+        ({"id": "1"}, ", line 2: id is that of line 1, '1'"),
+        ({"generation": "x"}, ", line 2: unknown field 'generation'"),
     ],
 )
 def test_questions_in_the_released_format_that_do_not_fit_are_refused(
     tmp_path: Path, changes: dict[str, Any], facts: str
 ) -> None:
-    first = {"id": 1, "question": "a?", "partial_answers": [POINT]}
+    first = {"id": 1, "question": "a?", "partial_answers": [{"point_of_view": "No.", "explanation": "It harms."}]}
     questions = write(tmp_path / "test.jsonl", first, first | {"id": 2, "question": "b?"} | changes)
-    with pytest.raises(ValueError, match=rf"test\.jsonl, {re.escape(facts)}"):
-        read_answers(write(tmp_path / "mine.jsonl", answer(1)), questions)
-
-
-def test_two_questions_with_one_text_are_refused(tmp_path: Path) -> None:
-    path = write(tmp_path / "mine.jsonl", answer(1), answer(2))
-    with pytest.raises(ValueError, match=r"test\.jsonl: the question 'whether\?' is duplicated"):
-        read_answers(path, make_questions(tmp_path, "whether?", "whether?"))
+    with pytest.raises(ValueError, match=rf"test\.jsonl{re.escape(facts)}"):
+        read_answers(write(tmp_path / "mine.jsonl", answer(1), answer(2)), questions)

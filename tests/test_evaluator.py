@@ -29,7 +29,6 @@ from nfqa.metrics.perspective_diversity import score_diversity
 from nfqa.models import embed, evaluator, roles
 from nfqa.models.engine import ContinuousCache, Engine
 from nfqa.models.evaluator import Evaluator
-from nfqa.models.pretrained import Pretrained
 from nfqa.models.restated import TOO_LONG, Restated, RowMaker, TargetLoss, TargetRow
 from nfqa.models.roles import parse_role
 from reproduction.data.load import load
@@ -131,19 +130,6 @@ def opened(folders: dict[str, Path]) -> Evaluator:
     return open_folder(folders["gpt2"], cache=ContinuousCache())
 
 
-# The continuous cache
-
-
-def test_only_the_answer_s_own_tokens_are_in_the_cache(gpt2):
-    # 1 and 2 are tokens of the instruction and not of the answer: a cache over all of the context would raise them.
-    chosen = settings(instruction="12 12 12")
-    item = Restated("7575", ("12",))
-    cache = ContinuousCache(theta=0.0, weight=0.5)
-    without, given = open_folder(gpt2, cache=None), open_folder(gpt2, cache=cache)
-    ((plain,),), ((mixed,),) = without.score([item], chosen), given.score([item], chosen)
-    assert mixed.nats == pytest.approx(plain.nats + plain.tokens * math.log(2), rel=1e-5)
-
-
 # From text to rows
 
 
@@ -153,20 +139,6 @@ def make_rows(folder: Path, item: Restated, **switches: Any) -> list[TargetRow]:
 
 def decode(folder: Path, tokens: Any) -> str:
     return AutoTokenizer.from_pretrained(folder).decode(tokens, clean_up_tokenization_spaces=False)
-
-
-@pytest.mark.parametrize(
-    ("switches", "before"),
-    [
-        ({}, "<s><|user|>Rivers. Please restate.</s><|assistant|>"),
-        ({"wrapping": "plain", "instruction": "", "plain_format": "A: {answer}\nB: "}, "<s>A: Rivers.\nB: "),
-    ],
-)
-def test_the_answer_stands_in_its_frame_and_the_target_after_it(gpt2, switches, before):
-    (row,) = make_rows(gpt2, Restated("Rivers.", ("The sea.",)), **switches)
-    assert decode(gpt2, row.tokens[: row.first]) == before
-    assert decode(gpt2, row.tokens[row.first :]) == "The sea."
-    assert decode(gpt2, row.tokens[slice(*row.answer)]) == "Rivers."
 
 
 def test_a_token_across_the_boundary_is_the_target_s(gpt2):
@@ -379,11 +351,3 @@ def test_the_identity_tells_model_precision_and_cache_apart(gpt2, folders, monke
     assert rough.nats == pytest.approx(exact.nats, rel=0.1)
     monkeypatch.setenv("NFQA_DTYPE", "bfloat16")
     assert open_folder(gpt2).identity == open_folder(gpt2, dtype="bfloat16").identity
-
-
-def test_gpt2s_activation_is_run_in_one_step(folders):
-    plain = AutoModelForCausalLM.from_pretrained(folders["gpt2"]).eval()
-    fused = Pretrained(parse_role("evaluator", f"path:{folders['gpt2']}"), device="cpu", dtype="float32").model
-    assert (plain.config.activation_function, fused.config.activation_function) == ("gelu_new", "gelu_pytorch_tanh")
-    tokens = torch.arange(20)[None]
-    torch.testing.assert_close(fused(tokens).logits, plain(tokens).logits, rtol=1e-5, atol=1e-6)

@@ -7,10 +7,8 @@ import pandas as pd
 import pytest
 from test_listwise import StubEmbedder
 
-import nfqa
 from nfqa.files.records import Answer, Question
 from nfqa.metrics.flags import (
-    FLAGS,
     LAST,
     describe_answers,
     flag_answers,
@@ -41,15 +39,13 @@ def flag(text: str, *references: str, question: str = QUESTION, views: tuple[str
     [
         (GOOD, ""),
         ("The sky is blue because air scatters the blue part of sunlight most.", ""),  # repeats words, says more
-        ("why is the sky  BLUE", "repeats_question"),
         (f"{QUESTION} {GOOD}", "repeats_question"),
         ("blue sky, is it blue?", "repeats_question"),
         ("Blue sky.", "length"),  # all its words, but not half of the question's
-        (REFERENCE.upper(), "copies_reference"),
         (f"{REFERENCE} That is all there is to it, we think.", "copies_reference"),
         (f"{GOOD} So the light from all sides is blue.", ""),  # 5 of its 21 runs
         (f"{GOOD} {GOOD}", "repeats_itself"),
-        (f"{GOOD} [[1]]", "verdict_mark"),
+        (f"{QUESTION} {GOOD} [[1]]", "repeats_question; verdict_mark"),
         (f"{GOOD} See [1] and [[the second of these]].", ""),
         ("Scattering.", "length"),  # a word is an answer
         ("!?", "empty; length"),
@@ -70,7 +66,6 @@ VIEWS = ("It helps. Nobody can show off costly shoes to anyone.", "It harms. Clo
 @pytest.mark.parametrize(
     ("text", "flags"),
     [
-        ("nobody can show off costly shoes to anyone", "copies_view"),  # an explanation, word for word
         (" ".join(VIEWS), "copies_view"),  # 14 of its 17 runs, at most half of them in one
         ("Nobody can show off costly shoes, as I said.", "copies_view"),  # 3 of its 6 runs
         ("Nobody can show off costly shoes, as I have said.", ""),  # 3 of 7
@@ -81,13 +76,6 @@ def test_copying_points_of_view_is_told_apart_from_copying_references(text: str,
     assert flag(text, views=VIEWS, question="Should pupils wear uniforms?") == flags
     assert flag(text, views=(), question="Should pupils wear uniforms?") == ""
     assert flag(text, GOOD, views=VIEWS, question="Should pupils wear uniforms?") == flags
-
-
-def test_every_flag_and_threshold_is_described() -> None:
-    answers = pd.DataFrame({"question": "q", "text": [GOOD, f"{QUESTION} [[2]]"]})
-    flagged = flag_answers(describe_answers(answers, {"q": QUESTION}, {}, {}))
-    assert list(flagged) == list(FLAGS)
-    assert join_flags(flagged).tolist() == ["", "repeats_question; verdict_mark"]
 
 
 @pytest.mark.parametrize(
@@ -135,10 +123,7 @@ GERMAN = "Wasser kocht auf Meereshöhe bei hundert Grad, weiter oben früher, we
         (KEYWORDS, GERMAN, ""),  # not the keywords of these references
         (stuff_keywords([GERMAN], key="q"), GERMAN, ""),  # the attack was measured in English
         (TERSE, REFERENCE, ""),  # terse, in words of its own
-        (TERSE, TERSE, ""),
         (TERSE.replace("sea level", "zero"), TERSE, ""),
-        (GERMAN, REFERENCE, ""),
-        ("天空是蓝色的因为空气散射蓝光", REFERENCE, ""),
         (f"{QUESTION} {GOOD}", REFERENCE, "question removed"),
         (f"{QUESTION} {GOOD}", f"{QUESTION} {GOOD}", ""),  # equals a reference
         ("blue sky, why is it blue?", REFERENCE, "repeats the question"),
@@ -158,27 +143,12 @@ def test_the_guard_acts_on_keywords_and_repeated_questions_alone_and_says_so(tex
         assert judged.score[2] == plain.score[2]
 
 
-def test_a_copy_of_the_best_reference_is_first_however_terse() -> None:
-    references = [
-        TERSE,
-        "It boils at a hundred degrees if you are at the sea.",
-        "When it is hot enough.",
-        "I like tea.",
-    ]
-    own = [{"question": "When does water boil?", "references": references, "answers": [TERSE, "When does water boil?"]}]
-    made = nfqa.linkage(own)
-    assert made["rank"].tolist() == [1, 5]
-    assert made.guarded.tolist() == ["", "repeats the question"]
-
-
 @pytest.mark.parametrize(
     ("text", "english"),
     [
         (GOOD, True),
-        (REFERENCE, True),
         ("ok", True),  # too short to tell
         ("Der Himmel ist blau, weil die Luft das kurzwellige Licht stärker streut als das langwellige.", False),
-        ("Небо голубое потому что воздух рассеивает синий свет сильнее чем красный и жёлтый.", False),
         ("天空是蓝色的因为空气散射蓝光", False),
     ],
 )

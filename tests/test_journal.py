@@ -194,19 +194,6 @@ def test_another_file_or_an_altered_one_is_refused_and_left_alone(tmp_path, chan
     assert (journal.list_lines(), other.path.read_bytes()) == ([], before)
 
 
-def test_models_are_found_by_spec_the_most_used_first_and_plain_apart():
-    journal = Journal()
-    assert journal.find_models("hf:m") == []
-    for number, (model, template) in enumerate(
-        [("hf:m@1", "aa"), ("hf:m@2", "bb"), ("hf:m@1", "plain"), ("hf:m@1", "aa"), ("hf:m@2", "cc")]
-    ):
-        journal.keep(replace(make_entry(number), model=model, template=template), REPLY, Verdict(2.0), spec="hf:m")
-    fill(journal, "1", start=99, spec="hf:other")
-    # twice, then once each, the later first
-    assert journal.find_models("hf:m") == [("hf:m@1", "aa"), ("hf:m@2", "cc"), ("hf:m@2", "bb")]
-    assert journal.find_models("hf:m", plain=True) == [("hf:m@1", "plain")]
-
-
 @given(
     text=st.text(st.characters(exclude_categories=("Cs",)), max_size=50),
     logprobs=st.none() | st.lists(st.floats(max_value=0, allow_nan=False), max_size=4).map(tuple),

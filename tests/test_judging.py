@@ -222,18 +222,6 @@ def test_scores_of_a_frame_have_a_row_a_candidate_with_what_was_unreadable():
     assert set(found.signature) == {sign_verdicts(judge, "pairwise")}
 
 
-def test_a_signature_names_the_model_as_it_is_known_once_it_is_open():
-    journal, model = Journal(), Scripted(lambda *_: "[[2]]", identity="openai:m|float32")
-    found = [
-        judge_by_language_model(
-            make_frame(make_draw("good")), LanguageJudge(Asker(SPEC, open_it, journal, Decoding()), PROMPTS), "listwise"
-        )
-        for open_it in (lambda _: model, refuse_to_open)  # asked, and then from the journal alone
-    ]
-    assert "|float32|" in found[0].signature[0]
-    pd.testing.assert_frame_equal(*found)
-
-
 @pytest.mark.parametrize(
     ("text", "shown", "cut"),
     [

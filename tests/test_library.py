@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from nfqa.files.answers import read_part
 from nfqa.files.parts import cut_file
 from nfqa.job import LABELS
 from nfqa.kernels.intervals import find_share
-from nfqa.models.restated import TOO_LONG, TargetLoss
 from reproduction.values import read_values
 
 LINES = [
@@ -42,28 +41,6 @@ REFERENCES = pd.DataFrame({"question": "why?", "text": ["z", "x y", "one b"], "g
 ROW = {"question": "why?", "text": "a"}
 REFERENCE = {"question": "why?", "text": "x"}
 VIEWS = [{"question": "whether?", "text": "Yes."}, {"question": "whether?", "point_of_view": "No."}]
-
-
-class StubEvaluator:
-    """Each target costs 2 ln 10 nats over 2 of 10 tokens, twice that after "one"; "Long." fits no model."""
-
-    identity = "stub"
-
-    def adapt(self, settings: Any) -> Any:
-        return settings
-
-    def score(self, items: Sequence[Any], settings: Any) -> list[list[TargetLoss]]:
-        assert settings.too_long == "cut_tail"
-        nats = [2 * np.log(10) * (2 if "one" in item.context else 1) for item in items]
-        return [
-            [TOO_LONG if target == "Long." else TargetLoss(loss, 2, 10, cut=3) for target in item.targets]
-            for item, loss in zip(items, nats, strict=True)
-        ]
-
-
-@pytest.fixture
-def embedder() -> LetterEmbedder:
-    return LetterEmbedder()
 
 
 @pytest.mark.slow
@@ -87,23 +64,20 @@ def test_values_are_those_that_are_committed() -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "form",
     [
         lambda path: path,
-        lambda _: LINES,
         lambda _: TABLE,
         lambda _: TABLE.to_dict("records"),
         lambda _: nfqa.read(TIDY, references=REFERENCES.iloc[[1, 2, 0]].drop(columns="grade"), views=VIEWS),
         lambda _: nfqa.read(TIDY, references=REFERENCES, views=VIEWS),
     ],
-    ids=["file", "lines", "table", "rows", "tidy", "graded"],
+    ids=["file", "table", "rows", "tidy", "graded"],
 )
-def test_files_dictionaries_and_frames_say_the_same(given: Callable, tmp_path: Path, embedder: Any) -> None:
-    path = tmp_path / "my.jsonl"
+def test_files_dictionaries_and_frames_say_the_same(form: Callable, tmp_path: Path) -> None:
+    path, embedder = tmp_path / "my.jsonl", LetterEmbedder()
     path.write_text("\n".join(json.dumps({"id": line["question"]} | line) for line in LINES))
-    frames = given(path)
-    frames = frames if isinstance(frames, nfqa.Frames) else nfqa.read(frames)
-    expected = nfqa.read(LINES)
+    frames, expected = nfqa.read(form(path)), nfqa.read(LINES)
     for name, columns in {"answers": ["answer", "grade", "system"], "references": [], "views": []}.items():
         left, right = (getattr(each, name)[["question", "text", *columns]] for each in (frames, expected))
         order = "text" if name == "references" else "question"
@@ -119,12 +93,9 @@ def test_files_dictionaries_and_frames_say_the_same(given: Callable, tmp_path: P
     assert fewer["rank"].tolist() == judged["rank"].tolist()[1:2]
 
 
-COLUMNS = {"question": ["why?"] * 4, "system": ["x", "x", "x-1", "y"], "text": list("abcd")}
-
-
 @pytest.mark.parametrize("kind", ["frame", "csv", "parquet"])
 def test_several_answers_of_one_system_are_numbered_apart_and_counted(kind: str, tmp_path: Path) -> None:
-    frame = pd.DataFrame(COLUMNS)
+    frame = pd.DataFrame({"question": "why?", "system": ["x", "x", "x-1", "y"], "text": list("abcd")})
     frame.rename(columns={"text": "answer"}).to_csv(tmp_path / "a.csv", index=False)
     frame.rename(columns={"text": "answer"}).to_parquet(parts := tmp_path / "a.parquet")
     table = {"frame": frame, "csv": tmp_path / "a.csv", "parquet": read_part(parts, *cut_file(parts, 9))}[kind]
@@ -183,18 +154,16 @@ ODD = {  # a system's answer, as it comes and as it counts
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("form", ["file", "lines", "parquet", "table", "tidy"])
-def test_thinking_odd_blanks_and_half_characters_are_no_part_of_an_answer(form: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["file", "parquet", "tidy"])
+def test_thinking_and_odd_blanks_are_no_part_of_an_answer(form: str, tmp_path: Path) -> None:
     answers = [{"system": system, "text": text} for system, (text, _) in ODD.items()]
     (path := tmp_path / "my.jsonl").write_text(json.dumps(VIEWS_OF | {"answers": answers}))
+    pd.DataFrame([VIEWS_OF | {"answers": answers}]).to_parquet(parts := tmp_path / "my.parquet")
     rows = pd.DataFrame(answers).assign(question=VIEWS_OF["question"])
     rows.loc[1, "question"] = "Uni forms?"  # the same
-    pd.DataFrame([VIEWS_OF | {"answers": answers}]).to_parquet(parts := tmp_path / "my.parquet")
     frames = {
         "file": lambda: nfqa.read(path),
-        "lines": lambda: nfqa.read([VIEWS_OF | {"answers": answers}]),
         "parquet": lambda: nfqa.read(read_part(parts, *cut_file(parts, 9))),
-        "table": lambda: nfqa.read(rows.rename(columns={"text": "answer"}).assign(partial_answer_1="It\u202fhelps.")),
         "tidy": lambda: nfqa.read(rows, views=[{"question": "Uni forms?", "text": "It\u202fhelps."}]),
     }[form]()
     texts = dict(zip(frames.answers.system, frames.answers.text, strict=True))
@@ -202,30 +171,8 @@ def test_thinking_odd_blanks_and_half_characters_are_no_part_of_an_answer(form: 
     assert ([*frames.texts_by_name.values()], frames.views.point_of_view[0]) == (["Uni forms?"], "It helps.")
     counts = {name: frames.warnings[name] for name in ("only_thinking_answers", "empty_answers", "thinking_left_out")}
     assert ([*counts.values()], frames.warnings["blanks_made_plain"] >= 5) == ([1, 1, 3], True)  # of each cell
-    scores = nfqa.perspective_diversity(frames, "embedded:tiny")
-    assert scores.signature.str.endswith("|texts:thinking_left_out,blanks_made_plain").all()
-    alike = scores.set_index("system").score
-    assert alike["think"] == alike["end"] == alike["marks"] == alike["blanks"] == alike["plain"]
-
-
-def test_answers_in_the_released_format_lose_their_thinking_too(tmp_path: Path) -> None:
-    lines = [{"id": 1, "generation": ODD["think"][0] + " \ud83d"}, {"id": 2, "generation": ODD["alone"][0]}]
-    asked = [VIEWS_OF | {"id": 1}, VIEWS_OF | {"id": 2, "question": "Why?"}]
-    for name, items in (("my", lines), ("asked", asked)):
-        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, items)))
-    frames = nfqa.read(tmp_path / "my.jsonl", tmp_path / "asked.jsonl")
-    assert (frames.answers.text.tolist(), frames.views.point_of_view[0]) == (["Yes. \ufffd"], "It helps.")
-    assert frames.warnings.items() >= {"half_characters": 1, "thinking_left_out": 1, "only_thinking_answers": 1}.items()
-
-
-def test_diversity_by_hand_and_without_a_text() -> None:
-    # two targets, each exp(2 ln 10 / 2) = 10 after any context but one with "one" in it, there 100
-    rows = [{"question": "whether?", "text": text} for text in ("both", "one", None)]
-    frames = nfqa.read(rows, views=VIEWS)
-    assert frames.warnings["empty_answers"] == 1
-    found = nfqa.perspective_diversity(frames, StubEvaluator())
-    assert found.score.tolist() == pytest.approx([20, 200])
-    assert found.signature.str.startswith("pd:agg:sum").all()
+    signatures = nfqa.dispute_awareness(frames).signature
+    assert signatures.str.endswith("|texts:thinking_left_out,blanks_made_plain").all()
 
 
 def test_agreement_by_hand() -> None:
@@ -315,12 +262,6 @@ def test_what_does_not_join_is_refused(scores: pd.DataFrame, grades: pd.DataFram
     assert [fact for fact in facts if fact not in str(caught.value)] == []
 
 
-def test_answers_of_one_frame_alone_are_counted() -> None:
-    with pytest.warns(UserWarning, match=r"3 scored answers have no grade, such as .*'r'.*; 1 graded .*'z'") as caught:
-        found = nfqa.agreement(SCORED, pd.concat([GRADED[:6], GRADED[:1].assign(question="z")]))
-    assert (set(found.n), caught[0].filename) == ({2}, __file__)
-
-
 @pytest.mark.parametrize(
     ("call", "facts"),
     [
@@ -349,14 +290,14 @@ def test_what_does_not_fit_is_refused_with_its_place(call: Callable[[], object],
     assert [fact for fact in facts if fact not in str(caught.value)] == []
 
 
-def test_scores_of_several_methods_are_summarised_by_system_and_question(embedder: Any) -> None:
+def test_scores_of_several_methods_are_summarised_by_system_and_question() -> None:
     lines = [
         {"question": f"why {n}?", "partial_answers": ["Yes.", "No."],
          "answers": [{"system": system, "id": f"{system}{i}", "text": "word " * (n + i + 2)}
                      for system in "xy"[: 1 + n % 3] for i in range(1 + n % 2)]} for n in range(7)
     ]  # fmt: skip
     frames = nfqa.read([*lines, {"question": "bare?", "answers": [{"system": "x", "text": "none"}]}])
-    scores = [nfqa.coverage(frames, embedder), nfqa.dispute_awareness(frames)]
+    scores = [nfqa.coverage(frames, LetterEmbedder()), nfqa.dispute_awareness(frames)]
     for frame in scores:
         assert list(frame.columns[:5]) == ["dataset", "question", "answer", "system", "grade"]
     rows = nfqa.summarise(pd.concat(scores)).set_index(["metric", "system"])

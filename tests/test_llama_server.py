@@ -13,18 +13,13 @@ from typing import Any
 import pytest
 import xllamacpp
 from conftest import PROJECT
-from judged_run import read_own
 from test_gguf import CONTEXT, RECORDED, SENTENCES, write_gguf
 from tiny_models import make_tiny_model, teach_verdicts
 
 import nfqa
-from nfqa.judge.asking import Asker, StoppedError
-from nfqa.judge.journal import Journal
+from nfqa.judge.asking import StoppedError
 from nfqa.judge.limits import Limits, Meter
 from nfqa.judge.openai_server import OpenAIServer
-from nfqa.kernels.parse import Verdict
-from nfqa.metrics.judging import LanguageJudge, judge_by_language_model
-from nfqa.metrics.references import gather_draws
 from nfqa.models.causal_lm import CausalLM
 from nfqa.models.chat import Decoding, Failure, Reply, Request
 from nfqa.models.pretrained import Pretrained
@@ -129,51 +124,6 @@ def test_seeds_draw_and_eight_requests_go_at_once(spec: RoleSpec) -> None:
     assert all(0 < reply.completion_tokens <= 12 for reply in eight)
     first, second = ask(spec, twice[:2], Decoding(0.0, max_tokens=12))
     assert first.text == second.text  # greedy: the seed draws nothing
-
-
-def test_a_run_that_is_cancelled_is_resumed(spec: RoleSpec, tmp_path: Path) -> None:
-    requests = [Request(RATED.format(text=f"Answer {number}."), seed=number) for number in range(12)]
-
-    def open_asker(progress: Any = None) -> Asker:
-        opens = lambda spec: OpenAIServer(spec, Meter(Limits(concurrency=4)))  # noqa: E731
-        return Asker(spec, opens, Journal(tmp_path / "journal.sqlite"), SHORT, progress=progress)
-
-    def interrupt(done: int, _: int) -> None:
-        if done >= 3:
-            raise KeyboardInterrupt
-
-    def read(reply: Reply, _: Request) -> Verdict:
-        return Verdict(float(reply.completion_tokens))
-
-    cancelled = open_asker(interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        cancelled.ask(requests, read)
-    cancelled.close()
-    resumed = open_asker()
-    assert all(verdict.value for verdict in resumed.ask(requests, read))
-    resumed.close()
-    assert resumed.tally.cached >= 2
-    assert resumed.tally.cached + resumed.tally.requests == 12
-
-
-@pytest.mark.parametrize("reading", ["logits", "text"])
-def test_it_judges_a_list(spec: RoleSpec, reading: Any) -> None:
-    lines = {"question": "Is the sea salt?", "references": ["Rivers carry salt.", "Yes."], "answers": ["No.", "It is."]}
-    frames = nfqa.read([lines])
-    draws = gather_draws(frames.answers, frames.references, frames.texts_by_name, ungraded=False)
-    opens = lambda spec: OpenAIServer(spec, Meter(Limits(concurrency=2)))  # noqa: E731
-    asker = Asker(spec, opens, Journal(None), Decoding(max_tokens=12, reading=reading))
-    found = judge_by_language_model(draws, LanguageJudge(asker, read_own()), "listwise")
-    asker.close()
-    assert len(found) == 2
-    assert reading == "text" or found.score.between(-3, -1).all()
-
-
-def test_it_writes(spec: RoleSpec) -> None:
-    found = nfqa.answer_questions(["Why is the sea salty?"], f"openai:smollm2@{spec.url}", longest=12)
-    assert found.system.tolist() == ["smollm2"]
-    assert found.ended[0] in ("stop", "length")
-    assert len(found.text[0]) > 5
 
 
 def test_it_is_refused_as_an_evaluator_by_name_with_what_works(spec: RoleSpec) -> None:

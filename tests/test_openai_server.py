@@ -21,7 +21,7 @@ from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
 from nfqa.judge.limits import Limits, Meter
 from nfqa.judge.openai_server import OpenAIServer
-from nfqa.judge.server_replies import judge_status, make_cleaner
+from nfqa.judge.server_replies import judge_status
 from nfqa.kernels.parse import Verdict
 from nfqa.models.chat import Decoding, Failure, Reply, Request
 from nfqa.models.roles import RoleSpec
@@ -183,19 +183,6 @@ def test_an_unknown_model_stops_the_run_and_the_message_names_what_there_is():
 def test_only_what_every_further_request_would_meet_is_fatal(status, body, reason, fatal):
     failure = judge_status(status, body).failure
     assert (failure.reason, failure.fatal) == (reason, fatal)
-
-
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        (None, "no message"),
-        ({"detail": [{"loc": ["body", "n"]}]}, '[{"loc": ["body", "n"]}]'),
-        ("Incorrect API key provided: sk-ab**************yz9.", "Incorrect API key provided: [hidden]"),
-        ("x" * 565 + KEY, "x" * 565 + "[hidden]"),  # cleaned before it is cut, or half the key would be left
-    ],
-)
-def test_every_shape_of_error_body_gives_words_and_no_key(body, words):
-    assert make_cleaner([KEY])(judge_status(400, body).failure.detail) == f"the server answered 400: {words}"
 
 
 def test_replies_on_their_way_when_a_fatal_failure_comes_are_handed_over_first():

@@ -106,18 +106,15 @@ def test_an_average_is_the_kernels_with_questions_in_the_order_of_their_rows() -
 @pytest.mark.parametrize(
     ("table", "value", "interval", "n"),
     [
-        ([[1], [1], [1], [np.nan]], 1, (0.4385, 1), 3),  # Wilson, z^2 = 3.8415; low: 3 / (3 + z^2)
-        ([[1, 1], [1, np.nan], [1, 1]], 1, (0.4385, 1), 5),
+        ([[1, 1], [1, np.nan], [1, 1]], 1, (0.4385, 1), 5),  # Wilson, z^2 = 3.8415; low: 3 / (3 + z^2)
         ([[0, 0], [0, 0], [np.nan, np.nan]], 0, (0, 0.6576), 4),  # high: z^2 / (2 + z^2)
-        ([[1, 0]] * 5, 0.5, (np.nan, np.nan), 10),  # not all equal: over questions, which are
     ],
 )
 def test_a_share_has_an_interval_with_a_width_where_all_are_equal(table, value, interval, n) -> None:
     wide = pd.DataFrame(table).rename_axis("question").reset_index()
-    measurements = wide.melt("question", var_name="k", value_name="measured").assign(statistic="share")
-    row = average(measurements, columns="k", share=True).iloc[0]
-    assert (row.value, row.n, row.dropped) == (value, n, np.isnan(np.array(table, dtype=float)).sum())
-    assert (row.low, row.high) == pytest.approx(interval, abs=1e-4, nan_ok=True)
+    row = average(wide.melt("question", var_name="k", value_name="measured"), columns="k", share=True).iloc[0]
+    assert (row.value, row.n) == (value, n)
+    assert (row.low, row.high) == pytest.approx(interval, abs=1e-4)
 
 
 def test_metrics_that_are_named_are_shares_and_a_rare_one_is_bounded_by_wilsons() -> None:
@@ -161,36 +158,24 @@ def test_a_difference_is_paired_with_the_base_of_the_same_conditions() -> None:
 
 
 def test_means_of_systems_are_resampled_over_questions_with_all_groups_alike() -> None:
-    rows = [
-        (form, q, system, factor * value)
-        for form, factor in (("x", 1.0), ("y", 2.0))
-        for q, values in (("b", (1, 4)), ("a", (3, np.nan)), ("c", (2, 8)))
-        for system, value in zip(("s", "t"), values, strict=True)
-    ]
-    scores = pd.DataFrame(rows, columns=["form", "question", "system", "score"])
+    of_systems = {"s": {"b": 1, "a": 3, "c": 2}, "t": {"b": 4, "a": np.nan, "c": 8}}
+    rows = [(question, system, score) for system, scores in of_systems.items() for question, score in scores.items()]
+    plain = pd.DataFrame(rows, columns=["question", "system", "score"])
+    scores = pd.concat([plain.assign(form="x"), plain.assign(form="y", score=2 * plain.score)])
     means = resample_means(scores, by=["form"], resamples=200)
     wide = means.pivot(index="resample", columns=["form", "system"], values="mean")
     assert wide.loc[0].to_dict() == {("x", "s"): 2, ("x", "t"): 6, ("y", "s"): 4, ("y", "t"): 12}
     np.testing.assert_allclose(wide["y"], 2 * wide["x"])
-    counts = draw_counts(3, resamples=200)[5]
-    assert wide.loc[6, ("x", "s")] == pytest.approx(counts @ [1, 3, 2] / 3)
-    assert wide["x", "t"].isna().sum() == (draw_counts(3, resamples=200)[:, [0, 2]].sum(1) == 0).sum()
-    values = find_intervals(means.rename(columns={"mean": "measured"})).set_index(["form", "system"])
-    assert values.value.to_dict() == wide.loc[0].to_dict()
-    assert values.n.eq(3).all()
-    assert values.resampled.eq("3 questions").all()
-    assert values.low.isna().all()  # of three questions
-    more = find_intervals(means.assign(units=9, n=4).rename(columns={"mean": "measured"}), over="claim")
-    assert set(more.resampled) == {"9 claims"}
+    counts = draw_counts(3, resamples=200)
+    assert wide.loc[6, ("x", "s")] == pytest.approx(counts[5] @ [1, 3, 2] / 3)
+    assert wide["x", "t"].isna().sum() == (counts[:, [0, 2]].sum(1) == 0).sum()
+    values = find_intervals(means.assign(units=9, n=4).rename(columns={"mean": "measured"}), over="claim")
+    row = values.set_index(["form", "system"]).loc[("y", "s")]
     expected = find_interval(4, wide["y", "s"].iloc[1:], units=9, n=4)
-    row = more[(more.form == "y") & (more.system == "s")].iloc[0]
-    assert (row.low, row.high, row.n) == (expected.low, expected.high, 4)
+    assert (row.value, row.low, row.high, row.n, row.resampled) == (4, expected.low, expected.high, 4, "9 claims")
     with pytest.raises(ValueError, match="several scores of one question and system"):
         resample_means(scores.assign(kind=1), by=["kind"], resamples=5)
-    with pytest.raises(ValueError, match="no column form"):
-        resample_means(scores.drop(columns="form"), by=["form"], resamples=5)
     grouped = scores.assign(people=scores.question.map({"a": 2, "b": 1, "c": 1}))
     means = resample_means(grouped, by=["form"], over="people", within="question", resamples=50)
     wide = means.pivot(index="resample", columns=["form", "system"], values="mean")
     assert wide.loc[0, "x"].to_dict() == {"s": (1.5 + 3) / 2, "t": 6}  # each group weighs alike; t has no score by one
-    assert set(wide["x", "s"]) == {1.5, 2.25, 3}

@@ -12,9 +12,7 @@ import pandas as pd
 import pytest
 from conftest import PROJECT
 
-from nfqa.files.answers import read_answers, read_part
-from nfqa.files.parts import cut_file
-from nfqa.files.tables import TABLES
+from nfqa.files.answers import read_answers
 from reproduction.cli import main
 
 HEADER = ["question", "answer", "system", "label", "id", "reference_1", "reference_2", "partial_answer_1"]
@@ -67,6 +65,7 @@ def test_a_table_is_read_as_the_same_json_lines(
     [
         (",question,answer\n0,why?,a\n1,why?,b\n", {"column_not_read: the first, without a name": 2}),
         ("sep=;\r\nquestion;answer\r\nwhy?;a\r\nwhy?;b\r\n", {}),
+        ("Question,ANSWER,Reference 1,,\r\n,,,,\r\nwhy?,a,,,\r\nwhy?,b\r\n", {"blank_lines": 1}),
         (
             "question,answer,notes,Answers\nwhy?,a,x,\nwhy?,b,,y\n",
             {f"column_not_read: {n}": 2 for n in ("notes", "answers")},
@@ -74,41 +73,24 @@ def test_a_table_is_read_as_the_same_json_lines(
     ],
 )
 def test_what_pandas_excel_and_real_exports_add_is_read(tmp_path: Path, table: str, noted: dict[str, int]) -> None:
-    own = read_answers(write(tmp_path / "my.csv", table))
-    assert [answer.text for answer in own.questions[0].answers] == ["a", "b"]
-    assert own.warnings == noted | {"questions_without_references": 1}
-
-
-def test_blank_rows_columns_without_a_name_and_short_rows_are_as_spreadsheets_leave_them(tmp_path: Path) -> None:
-    table = (
-        'Question,ANSWER,Reference 2,Reference 1,,\r\n,,,,,\r\n"wh\ny?",a,worse,best,,\r\n"wh\ny?",b\r\n other? ,c\r\n'
-    )
-    own = read_answers(write(tmp_path / "my.csv", table))
-    assert [(q.id, q.text, [a.id for a in q.answers]) for q in own.questions] == [
-        ("line3", "wh\ny?", ["a1", "a2"]), ("line7", "other?", ["a1"]),
-    ]  # fmt: skip
-    assert [reference.text for reference in own.questions[0].references] == ["best", "worse"]
-    assert own.warnings["blank_lines"] == 1
+    dataset = read_answers(write(tmp_path / "my.csv", table))
+    assert [answer.text for answer in dataset.questions[0].answers] == ["a", "b"]
+    assert dataset.warnings == noted | {"questions_without_references": 1}
 
 
 @pytest.mark.parametrize(
     ("content", "facts"),
     [
-        ("", "my.csv: holds no question; expected one answer a row"),
         ("question,answer\nwhy?,\n", "my.csv: every answer is empty"),
         ("questoin,answer\nwhy?,a\n", "my.csv, line 2: unknown field 'questoin'; did you mean question? known: "),
         ("question;answer;reference\nwhy?;a;b\n", "line 2: unknown field 'reference'; did you mean reference_1"),
         ("question,system\nwhy?,a\n", "line 2: answer is missing; add it"),
         ("question,answer,answer\nwhy?,a,b\n", "line 1: the column 'answer' is duplicated"),
-        ("question,answer\n,a\n", "line 2: question is missing; add it"),
         ("question,answer,label\nwhy?,a,2\nwhy?,b,4\n", "line 3: label is 4; input should be less"),
         ("question,answer\nwhy?,a, b\n", "line 2: a cell has no named column; name it, or quote texts with ','"),
         ('question,answer\nwhy?,"a\n\nb\n', "line 2: in the row that begins here a text in quotes"),
         ('question,answer,reference_1\n"w\n?",a,one\nx?,b,\n"w\n?",c,two\n', "line 5: reference_1 'two' is not that"),
-        ("question,answer,id\nwhy?,a,1\nwhy?,b,2\n", "line 3: id '2' is not that of line 2, '1'; give it once"),
         ("question,answer,answer_id\nw?,a,x\nv?,a,x\nw?,b,x\n", "line 4: the answer's id to 'w?' is that of line 2"),
-        ('question,answer\nwhy?,a\nw?,"He said "yes" to\nall"\n', "line 3: in the row that begins here a text"),
-        ('question,answer,system\nw?,"a\nb","open\nv?,b\n', "line 2: in the row that begins here a text in quotes"),
         (b"question,answer\nwhy?,caf\xe9\n", "line 2: byte 0xe9 at offset 24 is not UTF-8"),
         ("question,answer\nwhy?," + "x" * 1_000_001, "line 2: answer is 'xxx"),
     ],
@@ -120,25 +102,10 @@ def test_a_table_that_does_not_fit_is_refused_by_line_and_column(tmp_path: Path,
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("my.xlsx", b"PK\x03\x04\x14\0"),
-        ("my.txt", b"question\tanswer\nwhy?\ta\n"),
-    ],
-)
-def test_a_file_of_another_kind_says_what_is_expected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, content: bytes
-) -> None:
-    monkeypatch.chdir(PROJECT)
-    path = write(tmp_path / name, content)
-    assert main(["score", str(path)]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith(f"error: {path}: is neither a table (.csv or .tsv; save a workbook's sheet as CSV UTF-8)")
-    assert error.count("\n") == 1
-
-
-def test_a_table_needs_no_file_of_questions(tmp_path: Path) -> None:
+def test_a_file_of_another_kind_or_a_table_with_questions_says_what_is_expected(tmp_path: Path) -> None:
+    path = write(tmp_path / "my.xlsx", b"PK\x03\x04\x14\0")
+    with pytest.raises(ValueError, match=rf"^{path}: is neither a table \(.csv or .tsv; save a workbook's sheet as"):
+        read_answers(path)
     with pytest.raises(ValueError, match=r"my\.csv: is a table, .* leave out QUESTIONS=test\.jsonl"):
         read_answers(write(tmp_path / "my.csv", "question,answer\n"), "test.jsonl")
 
@@ -150,23 +117,18 @@ def test_the_template_is_a_table_that_is_read_and_no_file_is_overwritten(
     path = tmp_path / "my own.csv"
     assert main(["template", str(path)]) == 0
     assert f"`make score ANSWERS='{path}'`" in capsys.readouterr().out
-    own = read_answers(path)
-    assert (own.systems, len(own.answers), len(own.questions)) == (["careful", "hasty"], 4, 2)
-    assert [(len(q.references), len(q.partial_answers)) for q in own.questions] == [(3, 0), (0, 3)]
-    assert own.warnings == {"questions_graded_by_place": 1}
+    dataset = read_answers(path)
+    assert (dataset.systems, len(dataset.answers)) == (["careful", "hasty"], 4)
+    assert [(len(q.references), len(q.partial_answers)) for q in dataset.questions] == [(3, 0), (0, 3)]
     frame = pd.read_csv(path)
     frame.to_parquet(parquet := tmp_path / "my.parquet")
     frame.to_json(lines := tmp_path / "my.jsonl", orient="records", lines=True)
-    parts = [read_part(lines, part) for part in cut_file(lines, 1)]
-    for same in ([read_answers(parquet)], [read_answers(lines)], parts):
-        questions = [question for each in same for question in each.questions]
-        assert [(q.text, q.answers, q.references) for q in questions] == [
-            (q.text, q.answers, q.references) for q in own.questions
-        ]
-    path.write_text("mine")
+    for same in (parquet, lines):
+        rows = [(question.text, question.answers, question.references) for question in read_answers(same).questions]
+        assert rows == [(question.text, question.answers, question.references) for question in dataset.questions]
+    before = path.read_text()
     assert main(["template", str(path)]) == 2
     assert capsys.readouterr().err == f"error: {path}: File exists; name another file, or remove this one\n"
-    assert path.read_text() == "mine"
+    assert path.read_text() == before
     assert main(["template", str(path.with_suffix(".xlsx"))]) == 2
     assert "ends in .csv" in capsys.readouterr().err
-    assert path.suffix in TABLES

