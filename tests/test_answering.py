@@ -43,10 +43,10 @@ class EndingModel(RuleModel):
 
 
 def test_every_generator_answers_every_question_and_a_second_run_asks_nothing(tmp_path: Path) -> None:
-    asked: list[str] = []
+    prompts: list[str] = []
 
     def answer(request: Request) -> str:
-        asked.append(request.prompt)
+        prompts.append(request.prompt)
         return f"An answer to {len(request.prompt)} characters."
 
     writers = {name: open_generator(tmp_path, name, answer) for name in ("one", "two")}
@@ -54,23 +54,24 @@ def test_every_generator_answers_every_question_and_a_second_run_asks_nothing(tm
     assert first[["system", "question", "ended"]].to_numpy().tolist() == [
         ["one", "1", "stop"], ["one", "2", "stop"], ["two", "1", "stop"], ["two", "2", "stop"],
     ]  # fmt: skip
-    assert all(text in prompt for text, prompt in zip([*QUESTIONS.values()] * 2, asked, strict=True))
+    assert all(text in prompt for text, prompt in zip([*QUESTIONS.values()] * 2, prompts, strict=True))
     assert first.made.str.fullmatch(r"generator:openai:(one|two).*\|max4096\|seed:0").all()
     assert answer_questions(QUESTIONS, writers, use_own()).equals(first)
-    assert len(asked) == 4
+    assert len(prompts) == 4
     paths = write_answer_files(first, tmp_path / "answers")
     assert [path.name for path in paths] == ["one.jsonl", "two.jsonl"]
     columns = ["system", "question", "text", "ended"]
-    assert read_answer_files(tmp_path / "answers", QUESTIONS)[columns].equals(first[columns])
+    again = read_answer_files(tmp_path / "answers", QUESTIONS)
+    assert again[columns].to_numpy().tolist() == first[columns].to_numpy().tolist()
 
 
 def test_a_cut_answer_is_flagged_and_one_that_failed_has_its_reason(tmp_path: Path) -> None:
     spec = parse_role("generator", "openai:one")
     writer = Asker(spec, lambda _: EndingModel(spec, str), Journal(tmp_path / "j.sqlite"), Decoding(temperature=0))
-    found = answer_questions(QUESTIONS, {"one": writer}, use_own(), longest=7)
-    assert found[["text", "ended"]].to_numpy().tolist() == [["Homework has", "length"], [None, "content_filter"]]
+    result = answer_questions(QUESTIONS, {"one": writer}, use_own(), longest=7)
+    assert result[["text", "ended"]].to_numpy().tolist() == [["Homework has", "length"], [None, "content_filter"]]
     debates = load("debateqa_test", data="sample", limit=2)
-    answered = Answered.gather(replace(debates, name="made"), found)
+    answered = Answered.gather(replace(debates, name="made"), result)
     assert answered.ends.set_index("statistic").value.to_dict() == {"share_cut": 0.5, "share_missing": 0.5}
     assert answered.answers.text.isna().tolist() == [False, True]
 
@@ -85,12 +86,12 @@ def write(folder: Path, **files: list[object]) -> Path:
 def test_what_is_odd_in_files_made_elsewhere_is_counted(tmp_path: Path) -> None:
     lines = [{"id": 1, "generation": "Views differ."}, {"id": 2, "generation": " "}, {"id": "x", "generation": "?"}]
     lines.append({"id": 1, "generation": "<think>hm"})
-    found = read_answer_files(write(tmp_path / "answers", whole=lines[:1], odd=lines[1:]), QUESTIONS)
-    assert found.set_index(["system", "question"]).ended.to_dict() == {
+    result = read_answer_files(write(tmp_path / "answers", whole=lines[:1], odd=lines[1:]), QUESTIONS)
+    assert result.set_index(["system", "question"]).ended.to_dict() == {
         ("odd", "1"): "only_thinking", ("odd", "2"): "empty", ("odd", "x"): "unknown_question",
         ("whole", "1"): "", ("whole", "2"): "no_answer",
     }  # fmt: skip
-    answered = Answered.gather(load("debateqa_test", data="sample", limit=2), found)
+    answered = Answered.gather(load("debateqa_test", data="sample", limit=2), result)
     assert answered.ends.query("system == 'odd'").set_index("statistic").value.to_dict() == {
         "share_cut": 0, "share_missing": 1, "n_unknown": 1,
     }  # fmt: skip
@@ -98,32 +99,32 @@ def test_what_is_odd_in_files_made_elsewhere_is_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "said"),
+    ("files", "message"),
     [
         ({}, "holds no .jsonl file"),
         ({"a": [{"id": "7", "generation": "x"}]}, "a.jsonl: none of its ids (7 ...) is a question's"),
         ({"a": [{"id": 1, "answer": "x"}]}, "a.jsonl, line 1: unknown field 'answer'"),
     ],
 )
-def test_files_that_can_not_be_meant_are_refused(tmp_path: Path, files: dict[str, list[object]], said: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(said)):
+def test_files_that_can_not_be_meant_are_refused(tmp_path: Path, files: dict[str, list[object]], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
         read_answer_files(write(tmp_path / "answers", **files), QUESTIONS)
 
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> str:
-    return f"path:{make_tiny_model(tmp_path / 'tiny', context=300)}"
+    return f"path:{make_tiny_model(tmp_path / 'tiny', context=220)}"
 
 
 def test_the_library_lets_a_model_in_process_answer_up_to_the_end_of_its_context(tiny: str, tmp_path: Path) -> None:
-    asked = ["Should zoos be closed?", "Is homework good?"]
-    found = nfqa.answer_questions(asked, tiny, journal=tmp_path / "kept.sqlite")
-    assert found.question.tolist() == asked
-    assert set(found.system) == {"tiny"}
-    assert set(found.ended) <= {"stop", "length", "empty"}
-    assert nfqa.answer_questions(asked, [tiny], journal=tmp_path / "kept.sqlite").equals(found)
+    prompts = ["Should zoos be closed?", "Is homework good?"]
+    result = nfqa.answer_questions(prompts, tiny, journal=tmp_path / "kept.sqlite")
+    assert result.question.tolist() == prompts
+    assert set(result.system) == {"tiny"}
+    assert set(result.ended) <= {"stop", "length", "empty"}
+    assert nfqa.answer_questions(prompts, [tiny], journal=tmp_path / "kept.sqlite").equals(result)
     with pytest.raises(ValueError, match="expected language models"):
-        nfqa.answer_questions(asked, "embedded:degrader")
+        nfqa.answer_questions(prompts, "embedded:degrader")
 
 
 def test_the_command_writes_a_file_per_model_that_tables_and_scores_take(
@@ -140,7 +141,7 @@ def test_the_command_writes_a_file_per_model_that_tables_and_scores_take(
     assert main(folder) == 0
     assert re.search(r"\ntiny +8 +8 +0\n", capsys.readouterr().out)
     questions = PROJECT / "data" / "sample" / "debateqa_test.jsonl"
-    own = nfqa.read(tmp_path / "answers" / "tiny.jsonl", questions)
-    assert set(own.answers.question) <= {str(number) for number in range(1, 9)}
-    found = read_answer_files(tmp_path / "answers", load("debateqa_test", data="sample").texts_by_name)
-    assert len(found) == 8
+    frames = nfqa.read(tmp_path / "answers" / "tiny.jsonl", questions)
+    assert set(frames.answers.question) <= {str(number) for number in range(1, 9)}
+    result = read_answer_files(tmp_path / "answers", load("debateqa_test", data="sample").texts_by_name)
+    assert len(result) == 8

@@ -53,7 +53,7 @@ def test_a_line_that_does_not_fit_is_refused_by_line_and_field(tmp_path: Path, l
 
 def test_what_is_put_right_is_counted_by_name(tmp_path: Path) -> None:
     graded = [{"text": "poor", "grade": 1}, {"text": "good", "grade": 3}, {"text": "poor", "grade": 0}]
-    own = read_answers(
+    dataset = read_answers(
         write(
             tmp_path / "my.jsonl",
             "\ufeff" + json.dumps(LINE),
@@ -64,19 +64,19 @@ def test_what_is_put_right_is_counted_by_name(tmp_path: Path) -> None:
             end="\r\n",
         )
     )
-    assert [question.id for question in own.questions] == ["line1", "line3", "line5"]
-    assert own.warnings == {
+    assert [question.id for question in dataset.questions] == ["line1", "line3", "line5"]
+    assert dataset.warnings == {
         "byte_order_mark": 1, "carriage_returns": 5, "blank_lines": 1, "questions_graded_by_place": 1,
         "questions_with_references_sorted": 1, "twin_references": 1, "copies_of_a_reference": 1, "empty_answers": 2,
         "questions_without_answers": 1, "questions_without_references": 1,
     }  # fmt: skip
-    assert own.excluded == (
+    assert dataset.excluded == (
         Excluded("line3", "a2", "empty answer"), Excluded("line4", "a1", "empty answer"),
     )  # fmt: skip
     clean = change(references=[{"text": "good", "grade": 3}, {"text": "poor", "grade": 0}])
     assert read_answers(write(tmp_path / "clean.jsonl", clean)).warnings == {}
-    assert [(r.text, r.label) for r in own.questions[1].references] == [("good", 3), ("poor", 1), ("poor", 0)]
-    assert [(a.id, a.label, a.system) for q in own.questions[1:] for a in q.answers] == [
+    assert [(r.text, r.label) for r in dataset.questions[1].references] == [("good", 3), ("poor", 1), ("poor", 0)]
+    assert [(a.id, a.label, a.system) for q in dataset.questions[1:] for a in q.answers] == [
         ("a1", UNLABELLED, ""), ("7", 2, ""), ("s", UNLABELLED, "s"),
     ]  # fmt: skip
 
@@ -88,10 +88,10 @@ def test_grades_are_spread_by_place_and_give_the_papers_lists() -> None:
 
 
 def test_the_bundled_example_is_whole() -> None:
-    own = read_answers(nfqa.SAMPLE)
-    assert (len(own.questions), len(own.answers), own.systems, own.excluded) == (6, 17, ["careful", "hasty"], ())
-    assert own.warnings == {"questions_without_references": 1, "questions_graded_by_place": 1}
-    assert [len(question.partial_answers) for question in own.questions] == [0, 0, 0, 0, 3, 3]
+    dataset = read_answers(nfqa.SAMPLE)
+    assert (len(dataset.questions), len(dataset.answers), dataset.systems) == (6, 17, ["careful", "hasty"])
+    assert dataset.warnings == {"questions_without_references": 1, "questions_graded_by_place": 1}
+    assert [len(question.partial_answers) for question in dataset.questions] == [0, 0, 0, 0, 3, 3]
 
 
 def make_questions(tmp_path: Path, *texts: str) -> Path:
@@ -107,13 +107,13 @@ def answer(identifier: Any, text: Any = "Some say yes.") -> dict[str, Any]:
 def test_answers_in_the_released_format_come_to_their_questions_by_id_whatever_their_order(tmp_path: Path) -> None:
     questions = make_questions(tmp_path, "a?", "b?", "c?", "d?")
     path = write(tmp_path / "mine.jsonl", answer("3", "C"), answer(1, "A"), answer(9), answer(" 4", " "))
-    own = read_answers(path, questions)
-    assert [(q.id, q.text, q.answers[0].text, q.answers[0].system) for q in own.questions] == [
+    dataset = read_answers(path, questions)
+    assert [(q.id, q.text, q.answers[0].text, q.answers[0].system) for q in dataset.questions] == [
         ("1", "a?", "A", ""), ("3", "c?", "C", ""),
     ]  # fmt: skip
-    assert [point.text for point in own.questions[0].partial_answers] == ["No. It harms."] * 2
-    assert own.excluded == (Excluded("4", "a1", "empty answer"),)
-    assert own.warnings == {
+    assert [point.text for point in dataset.questions[0].partial_answers] == ["No. It harms."] * 2
+    assert dataset.excluded == (Excluded("4", "a1", "empty answer"),)
+    assert dataset.warnings == {
         "repeated_partial_answers": 3, "answers_to_unknown_questions": 1, "questions_without_answer": 1,
         "empty_answers": 1, "questions_without_answers": 1,
     }  # fmt: skip

@@ -39,9 +39,9 @@ class Scripted:
     def answer(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[tuple[int, Reply | Failure]]:
         for number, request in reversed(list(enumerate(requests))):  # in no order that anyone may count on
             self.asked.append((request.prompt, request.seed))
-            found = self.answers(request.prompt, request.seed)
-            if found is not None:
-                yield number, Reply(found, 10, 2) if isinstance(found, str) else found
+            result = self.answers(request.prompt, request.seed)
+            if result is not None:
+                yield number, Reply(result, 10, 2) if isinstance(result, str) else result
 
     def close(self) -> None:
         """Nothing to let go of."""
@@ -178,8 +178,8 @@ def test_another_revision_or_template_than_the_journal_remembers_is_asked_for_al
     Asker(spec, lambda _: old, journal, TEXT).ask(requests_for("a", "b"), read)
     # all is there: no model is opened, so nobody knows of another one
     assert [v.value for v in Asker(spec, refuse_to_open, journal, TEXT).ask(requests_for("b"), read)] == [1]
-    found = Asker(spec, lambda _: new, journal, TEXT).ask(requests_for("a", "b", "c"), read)
-    assert [v.value for v in found] == [2, 2, 2]  # no mixture
+    result = Asker(spec, lambda _: new, journal, TEXT).ask(requests_for("a", "b", "c"), read)
+    assert [v.value for v in result] == [2, 2, 2]  # no mixture
     assert sorted(new.asked) == [("a", 0), ("b", 0), ("c", 0)]
     assert [v.value for v in Asker(spec, refuse_to_open, journal, TEXT).ask(requests_for("a", "c"), read)] == [2, 2]
     Asker(spec, lambda _: new, journal, TEXT).ask(requests_for("a", "d"), read)

@@ -45,9 +45,9 @@ def open_folder(folder: Path, **options: Any) -> CausalLM:
 
 def collect(model: CausalLM, requests: list[Request], decoding: Decoding, *, plain: bool = False) -> list[Any]:
     """Answers in the order of the requests, each of which has come exactly once."""
-    found = list(model.answer(requests, decoding, share=not plain))
-    assert sorted(number for number, _ in found) == list(range(len(requests)))
-    return [answer for _, answer in sorted(found, key=lambda item: item[0])]
+    result = list(model.answer(requests, decoding, share=not plain))
+    assert sorted(number for number, _ in result) == list(range(len(requests)))
+    return [answer for _, answer in sorted(result, key=lambda item: item[0])]
 
 
 def assert_close(a: list[Reply], b: list[Reply]) -> None:
@@ -85,11 +85,11 @@ def test_greedy_completions_equal_those_of_generate_one_by_one(llama):
     expected = []
     for request in requests:
         turns = [{"role": "user", "content": request.prompt}]
-        given = tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_dict=True, return_tensors="pt")
-        ids = model.generate(**given, do_sample=False, max_new_tokens=12)[0, given["input_ids"].shape[1] :]
-        expected.append((tokenizer.decode(ids, skip_special_tokens=True), given["input_ids"].shape[1], len(ids)))
-    found = collect(open_folder(llama, batch_tokens=700), requests, GREEDY)
-    assert [(reply.text, reply.prompt_tokens, reply.completion_tokens) for reply in found] == expected
+        inputs = tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_dict=True, return_tensors="pt")
+        ids = model.generate(**inputs, do_sample=False, max_new_tokens=12)[0, inputs["input_ids"].shape[1] :]
+        expected.append((tokenizer.decode(ids, skip_special_tokens=True), inputs["input_ids"].shape[1], len(ids)))
+    result = collect(open_folder(llama, batch_tokens=700), requests, GREEDY)
+    assert [(reply.text, reply.prompt_tokens, reply.completion_tokens) for reply in result] == expected
 
 
 # Reading labels
@@ -137,13 +137,13 @@ def test_a_completion_ends_at_any_stop_token_of_the_model(llama, alter):
     third = int(AutoModelForCausalLM.from_pretrained(llama).generate(ids, do_sample=False, max_new_tokens=3)[0, -1])
     settings = {"repetition_penalty": 3.0, "top_k": 1, "temperature": 0.1, "do_sample": True}  # which count for nothing
     model = open_folder(alter("llama", "generation_config.json", eos_token_id=[1, third], **settings))
-    found = collect(model, requests, GREEDY)
-    assert found[0].finish == "stop"
-    assert found[0].completion_tokens <= 3
-    assert before[0].text.startswith(found[0].text)
+    result = collect(model, requests, GREEDY)
+    assert result[0].finish == "stop"
+    assert result[0].completion_tokens <= 3
+    assert before[0].text.startswith(result[0].text)
     for reply, other in zip(collect(model, requests, SAMPLED), sampled, strict=True):
         assert other.text.startswith(reply.text)
-    assert strip_times(found) == strip_times(collect(model, requests, GREEDY, plain=True))
+    assert strip_times(result) == strip_times(collect(model, requests, GREEDY, plain=True))
 
 
 # Prompts that try to leave their place
@@ -266,16 +266,16 @@ def test_a_tokenizer_without_a_chat_template_is_refused_for_chat_and_serves_plai
 
 
 def test_pickled_weights_no_model_and_code_of_its_own_are_refused(llama, alter, tmp_path):
-    pickled, own, none = tmp_path / "pickled", tmp_path / "altered", tmp_path / "none"
+    pickled, coded, none = tmp_path / "pickled", tmp_path / "altered", tmp_path / "none"
     shutil.copytree(llama, pickled)
     (pickled / "model.safetensors").unlink()
     torch.save(AutoModelForCausalLM.from_pretrained(llama).state_dict(), pickled / "pytorch_model.bin")
     alter("llama", "config.json", model_type="own", auto_map={"AutoConfig": "own.Own", "AutoModelForCausalLM": "own.M"})
-    (own / "own.py").write_text("raise SystemExit('the code was run')\n")
+    (coded / "own.py").write_text("raise SystemExit('the code was run')\n")
     none.mkdir()
-    facts = {pickled: "can't be loaded .*safetensors", own: "can't be loaded .*custom code", none: "can't be loaded"}
-    for folder, said in facts.items():
-        with pytest.raises(ValueError, match=f"path:{folder} .*{said}"):
+    facts = {pickled: "can't be loaded .*safetensors", coded: "can't be loaded .*custom code", none: "can't be loaded"}
+    for folder, message in facts.items():
+        with pytest.raises(ValueError, match=f"path:{folder} .*{message}"):
             collect(open_folder(folder), [Request("Rank:", labels=TEN)], LOGITS)
 
 

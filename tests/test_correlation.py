@@ -48,15 +48,15 @@ def correlate_exactly(x: list[float], y: list[float]) -> float:
 
 
 def assert_equals_scipy(x: list[float], y: list[float], sizes: list[int], method: Coefficient) -> None:
-    found = correlate_groups(x, y, sizes, method=method)
+    result = correlate_groups(x, y, sizes, method=method)
     ends = np.cumsum(sizes, dtype=int)
     expected = []
     for begin, end in zip(ends - np.array(sizes, dtype=int), ends, strict=True):
         a, b = x[begin:end], y[begin:end]
         expected.append(SCIPY[method](a, b)[0] if len({*a}) > 1 and len({*b}) > 1 else np.nan)
-    np.testing.assert_allclose(found.values, expected, rtol=0, atol=1e-12)
-    assert ((found.reasons == 0) == ~np.isnan(found.values)).all()
-    assert (np.abs(found.values[found.reasons == 0]) <= 1).all()
+    np.testing.assert_allclose(result.values, expected, rtol=0, atol=1e-12)
+    assert ((result.reasons == 0) == ~np.isnan(result.values)).all()
+    assert (np.abs(result.values[result.reasons == 0]) <= 1).all()
 
 
 @pytest.mark.parametrize(
@@ -83,10 +83,10 @@ def test_undefined_groups_say_why():
     scores = [1, 5, 5, 1, 2, 7, 7, 1, 2]
     labels = [1, 1, 2, 3, 3, 4, 4, 1, 2]
     #         one | scores    | labels | both: named after the scores | fine | nobody
-    found = correlate_groups(scores, labels, [1, 2, 2, 2, 2, 0], method="kendall")
+    result = correlate_groups(scores, labels, [1, 2, 2, 2, 2, 0], method="kendall")
     wanted = ["fewer_than_two", "constant_scores", "constant_labels", "constant_scores", "defined", "fewer_than_two"]
-    assert [REASONS[code] for code in found.reasons] == wanted
-    assert np.isnan(found.values).tolist() == [True, True, True, True, False, True]
+    assert [REASONS[code] for code in result.reasons] == wanted
+    assert np.isnan(result.values).tolist() == [True, True, True, True, False, True]
 
 
 TAME = st.one_of(groups_of(grades), groups_of(counts), groups_of(tame))
@@ -105,8 +105,8 @@ def test_every_group_equals_scipy_those_of_ranks_for_any_finite_numbers(method, 
 def test_pearson_equals_exact_fractions_even_for_subnormal_and_huge_numbers(groups):
     groups = [*groups, [(0.1 + i * 2**-55, float(place)) for place, i in enumerate((3, 0, 7))]]  # the last bits differ
     x, y, sizes = flatten(groups)
-    found = correlate_groups(x, y, sizes, method="pearson")
-    for value, reason, group in zip(found.values, found.reasons, groups, strict=True):
+    result = correlate_groups(x, y, sizes, method="pearson")
+    for value, reason, group in zip(result.values, result.reasons, groups, strict=True):
         if reason == 0:
             assert value == pytest.approx(correlate_exactly(*flatten([group])[:2]), abs=1e-12)
             assert abs(value) <= 1

@@ -45,8 +45,8 @@ PLAIN = "Zoos should close. Animals need space, and a cage is none. Every visito
     ],
 )
 def test_each_rule_finds_what_it_says(text, one_word, phrases, or_sides):
-    found = [bool(apply_rule([text], rule)[0]) for rule in ("one_word", "phrases", "phrases_or_sides")]
-    assert found == [one_word, phrases, or_sides]
+    result = [bool(apply_rule([text], rule)[0]) for rule in ("one_word", "phrases", "phrases_or_sides")]
+    assert result == [one_word, phrases, or_sides]
 
 
 @pytest.mark.parametrize(
@@ -68,20 +68,20 @@ def test_each_rule_finds_what_it_says(text, one_word, phrases, or_sides):
     ],
 )
 def test_the_digit_of_a_completion(completion, value, reason):
-    found = read_digit(completion)
-    assert (found.value, found.reason) == (value, reason)
+    result = read_digit(completion)
+    assert (result.value, result.reason) == (value, reason)
 
 
 @pytest.mark.parametrize("form", get_args(Form))
 def test_only_the_completion_is_read(form):
     """The prompt holds verdicts of its own; a reader of prompt and completion would find those."""
     judge = make_judge(lambda prompt: "[[0]]" if "debated" not in prompt.rpartition("<candidate>")[2] else "1")
-    found = judge_awareness([("Is 1 right?", AWARE), ("Is 0 wrong?", PLAIN)], judge, form=form)
-    np.testing.assert_array_equal(found.score, [1, 0])
-    assert PROMPTS.signature(form) in found.signature[0]
-    asked = list_prompts(judge)[0]
-    assert read_digit(asked + "[[0]]").reason == "ambiguous"
-    assert ("<question>\nIs " in asked) == (form == "dispute_awareness_question")
+    result = judge_awareness([("Is 1 right?", AWARE), ("Is 0 wrong?", PLAIN)], judge, form=form)
+    np.testing.assert_array_equal(result.score, [1, 0])
+    assert PROMPTS.signature(form) in result.signature[0]
+    prompt = list_prompts(judge)[0]
+    assert read_digit(prompt + "[[0]]").reason == "ambiguous"
+    assert ("<question>\nIs " in prompt) == (form == "dispute_awareness_question")
 
 
 def test_logits_give_a_probability():
@@ -92,9 +92,9 @@ def test_logits_give_a_probability():
         logprobs = tuple(math.log(p) for p in masses[prompt.rpartition("<candidate>")[2].split()[0]])
         return Reply("[[1]]", 5, 0, "logits", logprobs=logprobs)
 
-    found = judge_awareness([("", text) for text in masses], make_judge(answer, decoding=LOGITS))
-    assert found.score.tolist() == pytest.approx([0.75, 0.25, NAN, NAN], nan_ok=True)
-    assert found.missing.tolist() == ["", "", "no_mass", "bad_logprobs"]
+    result = judge_awareness([("", text) for text in masses], make_judge(answer, decoding=LOGITS))
+    assert result.score.tolist() == pytest.approx([0.75, 0.25, NAN, NAN], nan_ok=True)
+    assert result.missing.tolist() == ["", "", "no_mass", "bad_logprobs"]
 
 
 @pytest.fixture(scope="module")
@@ -110,10 +110,10 @@ def test_pooling_by_hand():
 
 def test_the_detector_tells_plain_cases(detector):
     sides = "Supporters argue that it saves lives. It costs ten euros a head. Critics fear for the quality of the air."
-    found = detector.decide([AWARE, PLAIN, sides, "", "Coffee contains caffeine. It keeps you awake."])
-    assert found.score.tolist() == [1, 0, 1, 0, 0]
-    assert found.probability[3] == 0.0
-    assert detector.decide([PLAIN]).probability[0] == pytest.approx(found.probability[1], rel=1e-12)
+    result = detector.decide([AWARE, PLAIN, sides, "", "Coffee contains caffeine. It keeps you awake."])
+    assert result.score.tolist() == [1, 0, 1, 0, 0]
+    assert result.probability[3] == 0.0
+    assert detector.decide([PLAIN]).probability[0] == pytest.approx(result.probability[1], rel=1e-12)
     assert detector.decide([]).empty
 
 
@@ -124,8 +124,8 @@ def test_an_answer_is_decided_by_the_head_that_has_not_seen_its_question():
     assert made.decide([AWARE, f"{AWARE}\n", PLAIN]).score.tolist() == [0, 0, 1]
     answers = pd.DataFrame({"dataset": "d", "question": ["1", "2", "3"], "text": PLAIN})
     assert score_awareness(answers, made).score.tolist() == [0, 1, 1]
-    asked = answers.assign(question_text=["", "Should cars go?", ""])
-    assert score_awareness(asked, made).score.tolist() == [0, 0, 1]
+    with_texts = answers.assign(question_text=["", "Should cars go?", ""])
+    assert score_awareness(with_texts, made).score.tolist() == [0, 0, 1]
 
 
 def test_a_head_by_hand_decides_at_a_threshold_of_left_out_groups():
@@ -155,7 +155,7 @@ def test_a_frame_of_answers_is_scored_by_each_method(detector):
     assert by_judge["missing"].tolist() == ["", "no_answer", "", "unreadable"]
     expected = detector.decide([AWARE, PLAIN, "perhaps"]).score
     np.testing.assert_array_equal(by_detector["score"].dropna(), expected)
-    assert [set(found.method) for found in (by_rule, by_judge, by_detector)] == [{"phrases"}, {"judge"}, {"detector"}]
+    assert [set(result.method) for result in (by_rule, by_judge, by_detector)] == [{"phrases"}, {"judge"}, {"detector"}]
 
 
 # In our words, shaped as the released script is: a text by implicit concatenation, filled in by str.format.
@@ -178,11 +178,11 @@ def use_made_up_script(tmp_path: Path) -> PromptSet:
 
 def test_the_released_prompt_is_read_out_of_its_script_and_filled_in_as_there(tmp_path):
     released = use_made_up_script(tmp_path)
-    given = {"question": "{answer}?", "candidate": "<b> {question}\r\n"}
+    texts = {"question": "{answer}?", "candidate": "<b> {question}\r\n"}
     tail = "Instruction:\nQuestion: {answer}?\nAnswer: <b> {question}\r\n\n\nOne digit 0 or 1.\n\n"
     whole = "Decide.\n\nExamples:\nQuestion: q\nAnswer: a\nResponse: 1\n\n"
-    assert released.render("dispute_awareness", **given) == whole + tail
-    assert released.render("dispute_awareness_zero_shot", **given) == "Decide.\n\n" + tail
+    assert released.render("dispute_awareness", **texts) == whole + tail
+    assert released.render("dispute_awareness_zero_shot", **texts) == "Decide.\n\n" + tail
     (tmp_path / "eval_DA.py").write_text(SCRIPT.replace("prompt_template", "prompt"))
     with pytest.raises(ValueError, match=r"dispute_awareness\.placeholders\.question.*eval_DA\.py"):
         PromptSet(PROJECT / "prompts" / "upstream", bring=lambda _: tmp_path / "eval_DA.py").get("dispute_awareness")
@@ -202,15 +202,15 @@ def test_the_released_prompt_has_three_demonstrations_labelled_1_0_0():
 def test_the_released_prompt_stands_beside_ours_and_shows_the_question(tmp_path):
     judge = make_judge(lambda prompt: "Response: 1" if "One digit" in prompt else "[[0]]")
     answers = pd.DataFrame({"question": ["a", "b"], "question_text": ["Why tea?", None], "text": ["So.", "Thus."]})
-    found = judge_dispute(answers, {"text": judge}, released=use_made_up_script(tmp_path)).fillna({"score": -1})
-    assert found.signature.nunique() == 6
-    scores = found.groupby(["metric", "form"], sort=False).score.agg(list).to_dict()
+    result = judge_dispute(answers, {"text": judge}, released=use_made_up_script(tmp_path)).fillna({"score": -1})
+    assert result.signature.nunique() == 6
+    scores = result.groupby(["metric", "form"], sort=False).score.agg(list).to_dict()
     assert scores == {
         ("da", "demonstrations"): [0, 0], ("da", "zero_shot"): [0, 0], ("da", "with_question"): [0, -1],
         ("da", "released_demonstrations"): [1, -1], ("da", "released_zero_shot"): [1, -1],
         ("delphi_acknowledgement", ""): [0, -1],
     }  # fmt: skip
-    assert set(found[found.score == -1].missing) == {"no_question"}
+    assert set(result[result.score == -1].missing) == {"no_question"}
     assert not [prompt for prompt in list_prompts(judge) if "at hand" in prompt]
     assert sum("Why tea?" in prompt for prompt in list_prompts(judge)) == 4
 
@@ -236,11 +236,11 @@ def test_decisions_are_compared_with_labels_and_with_other_decisions_by_hand():
 
     pairs = pd.DataFrame({"pair": "both", "score": [1, 1, 0, 0, 1], "other": [1, 0, 0, NAN, NAN]})
     pairs = pd.concat([pairs, pd.DataFrame({"pair": "none", "score": [NAN], "other": [1]})])
-    found = compare_decisions(pairs, by=["pair"], against="other", measures=["agreement", "kappa"], resamples=20)
-    found = found.set_index(["pair", "statistic"])
+    result = compare_decisions(pairs, by=["pair"], against="other", measures=["agreement", "kappa"], resamples=20)
+    result = result.set_index(["pair", "statistic"])
     # p_o = 2/3, p_e = (2*1 + 1*2) / 9 = 4/9: (6/9 - 4/9) / (5/9)
-    assert found.value["both", "agreement"] == pytest.approx(2 / 3)
-    assert found.value["both", "kappa"] == pytest.approx(0.4)
-    assert found.loc[("both", "kappa"), ["n", "dropped", "dropped_because"]].tolist() == [3, 2, "no_verdict 2"]
-    assert math.isnan(found.value["none", "kappa"])
-    assert found.dropped["none", "kappa"] == 1
+    assert result.value["both", "agreement"] == pytest.approx(2 / 3)
+    assert result.value["both", "kappa"] == pytest.approx(0.4)
+    assert result.loc[("both", "kappa"), ["n", "dropped", "dropped_because"]].tolist() == [3, 2, "no_verdict 2"]
+    assert math.isnan(result.value["none", "kappa"])
+    assert result.dropped["none", "kappa"] == 1

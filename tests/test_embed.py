@@ -97,10 +97,10 @@ def test_vectors_equal_the_library_s_own_to_half_precision(spec, fresh):
     model = SentenceTransformer(spec.removeprefix("path:"), device="cpu")
     sentences = model.encode(TEXTS, normalize_embeddings=True)
     tokens = model.encode(TEXTS, output_value="token_embeddings")
-    found = fresh.embed_sentences([*TEXTS, TEXTS[0]])
-    np.testing.assert_allclose(found[:-1], sentences, atol=5e-4)
-    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-6)
-    np.testing.assert_array_equal(found[0], found[-1])
+    result = fresh.embed_sentences([*TEXTS, TEXTS[0]])
+    np.testing.assert_allclose(result[:-1], sentences, atol=5e-4)
+    np.testing.assert_allclose(np.linalg.norm(result, axis=1), 1, atol=1e-6)
+    np.testing.assert_array_equal(result[0], result[-1])
     for ours, theirs in zip(fresh.embed_tokens(TEXTS), tokens, strict=True):
         assert ours.special.tolist() == [True, *[False] * (len(theirs) - 2), True]
         # half precision: 11 bits, so within 2^-11 of each number; twice that for the order of sums
@@ -178,12 +178,12 @@ def test_queries_stand_behind_the_prompt_that_the_model_publishes_for_them_and_t
     np.testing.assert_array_equal(plain.embed_queries(texts), plain.embed_sentences(texts))  # it publishes none
     settings = folder / "config_sentence_transformers.json"
     settings.write_text(json.dumps(json.loads(settings.read_text()) | {"prompts": {"query": "a big cat: "}}))
-    asked = Embedder(spec)
-    np.testing.assert_array_equal(asked.embed_sentences(texts), plain.embed_sentences(texts))
+    other = Embedder(spec)
+    np.testing.assert_array_equal(other.embed_sentences(texts), plain.embed_sentences(texts))
     expected = SentenceTransformer(str(folder), device="cpu").encode_query(texts, normalize_embeddings=True)
-    np.testing.assert_allclose(asked.embed_queries(texts), expected, atol=2e-3)
-    assert np.abs(asked.embed_queries(texts) - plain.embed_sentences(texts)).max() > 0.05
-    assert plain.fingerprint != asked.fingerprint
+    np.testing.assert_allclose(other.embed_queries(texts), expected, atol=2e-3)
+    assert np.abs(other.embed_queries(texts) - plain.embed_sentences(texts)).max() > 0.05
+    assert plain.fingerprint != other.fingerprint
 
 
 HUB_MODELS = {

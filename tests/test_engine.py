@@ -84,23 +84,23 @@ def make_groups(seed: int = 0, *, longest: int = 90, rows: int = 4) -> list[list
         context = tuple(rng.randrange(5, 400) for _ in range(rng.randrange(1, longest)))
         group = []
         for _ in range(rng.randrange(rows + 1)):
-            own = tuple(rng.randrange(5, 400) for _ in range(rng.randrange(20)))
-            places = tuple(range(len(context) - 1, len(context) - 1 + len(own)))
-            group.append(Row(context + own, places, own, (0, len(context) - 1)))
+            targets = tuple(rng.randrange(5, 400) for _ in range(rng.randrange(20)))
+            places = tuple(range(len(context) - 1, len(context) - 1 + len(targets)))
+            group.append(Row(context + targets, places, targets, (0, len(context) - 1)))
         groups.append([*group, *group[:1]])
     return groups
 
 
 def collect(batches: Any) -> dict[tuple[int, int], Any]:
-    found = [item for batch in batches for item in batch]
-    assert len({(group, place) for group, place, _ in found}) == len(found)
-    return {(group, place): result for group, place, result in found}
+    outcome = [item for batch in batches for item in batch]
+    assert len({(group, place) for group, place, _ in outcome}) == len(outcome)
+    return {(group, place): result for group, place, result in outcome}
 
 
 def assert_plain(run: Engine, groups: list[list[Row]]) -> None:
-    found = collect(run.find_logprobs(groups))
-    assert set(found) == {(i, j) for i, rows in enumerate(groups) for j in range(len(rows))}
-    for (i, j), logprobs in found.items():
+    outcome = collect(run.find_logprobs(groups))
+    assert set(outcome) == {(i, j) for i, rows in enumerate(groups) for j in range(len(rows))}
+    for (i, j), logprobs in outcome.items():
         assert logprobs.dtype == torch.float64
         assert logprobs.tolist() == pytest.approx(run.find_plain(groups[i][j]).tolist(), rel=1e-4, abs=1e-4)
 
@@ -144,8 +144,8 @@ def test_the_plain_loop_is_what_transformers_gives(models, architecture):
     labels = torch.tensor([[-100] * (len(row.tokens) - len(row.targets)) + list(row.targets)])
     with torch.no_grad():
         loss = float(model(input_ids=torch.tensor([row.tokens]), labels=labels).loss)
-    found = float(Engine(model, batch_tokens=1).find_plain(row).sum())
-    assert found == pytest.approx(-loss * len(row.targets), rel=1e-4)
+    outcome = float(Engine(model, batch_tokens=1).find_plain(row).sum())
+    assert outcome == pytest.approx(-loss * len(row.targets), rel=1e-4)
 
 
 @hypothesis_settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -218,9 +218,9 @@ def test_only_the_smallest_set_that_reaches_top_p_is_drawn_from():
     # 0.5 + 0.3 reaches 0.7; within these two the first has 0.5 / 0.8 = 0.625
     logits = torch.tensor([0.15, 0.5, 0.05, 0.3]).log().repeat(4000, 1)
     generators = [torch.Generator().manual_seed(seed) for seed in range(4000)]
-    drawn = draw_tokens(logits, generators, Decoding(1.0, 0.7, 1)).tolist()
-    assert set(drawn) == {1, 3}
-    assert drawn.count(1) / 4000 == pytest.approx(0.625, abs=0.03)  # four standard errors
+    tokens = draw_tokens(logits, generators, Decoding(1.0, 0.7, 1)).tolist()
+    assert set(tokens) == {1, 3}
+    assert tokens.count(1) / 4000 == pytest.approx(0.625, abs=0.03)  # four standard errors
     assert draw_tokens(torch.tensor([[1.0, 3.0, 2.0]]), [], Decoding(0, 0.1, 1)).tolist() == [1]
 
 
@@ -245,9 +245,9 @@ def test_two_pairs_by_hand():
     keys, followers = torch.tensor([[1.0, 0.0], [0.0, 3.0]]), torch.tensor([4, 5])
     states = torch.tensor([[2.0, 0.0]]).repeat(3, 1)
     logprobs = torch.tensor([0.5, 0.25, 0.1]).log()
-    found = mix_logprobs(cache, logprobs, states, torch.tensor([4, 5, 6]), keys, followers).exp()
+    outcome = mix_logprobs(cache, logprobs, states, torch.tensor([4, 5, 6]), keys, followers).exp()
     # 0.8 x 0.5 + 0.2 x 0.75 = 0.55; 0.8 x 0.25 + 0.2 x 0.25 = 0.25; 0.8 x 0.1 = 0.08
-    assert found.tolist() == pytest.approx([0.55, 0.25, 0.08])
+    assert outcome.tolist() == pytest.approx([0.55, 0.25, 0.08])
 
 
 @hypothesis_settings(max_examples=40, deadline=None)

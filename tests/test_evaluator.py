@@ -73,9 +73,9 @@ def test_the_bundled_evaluator_keeps_its_tokens_and_log_probabilities(cache, fie
         assert [list(row.tokens) for row in made] == [row["tokens"] for row in rows]
         assert [(row.first, list(row.answer)) for row in made] == [(row["first"], row["answer"]) for row in rows]
         for score in (model.score, model.score_plain):
-            found = list(chain(*score(items, chosen)))
-            assert [loss.tokens for loss in found] == [len(row[field]) for row in rows]
-            assert [loss.nats for loss in found] == pytest.approx([-sum(row[field]) for row in rows], rel=1e-5)
+            result = list(chain(*score(items, chosen)))
+            assert [loss.tokens for loss in result] == [len(row[field]) for row in rows]
+            assert [loss.nats for loss in result] == pytest.approx([-sum(row[field]) for row in rows], rel=1e-5)
 
 
 # Both ways of scoring
@@ -94,14 +94,14 @@ def test_both_ways_are_what_transformers_gives(gpt2):
     tokenizer, model = AutoTokenizer.from_pretrained(gpt2), AutoModelForCausalLM.from_pretrained(gpt2)
     turns = [{"role": "user", "content": f"{SENTENCES[0]} Please restate."}]
     before = tokenizer.apply_chat_template(turns, add_generation_prompt=True, return_dict=True)["input_ids"]
-    own = tokenizer(SENTENCES[1], add_special_tokens=False)["input_ids"]
-    labels = torch.tensor([[-100] * len(before) + own])
+    ids = tokenizer(SENTENCES[1], add_special_tokens=False)["input_ids"]
+    labels = torch.tensor([[-100] * len(before) + ids])
     with torch.no_grad():
-        mean = float(model(input_ids=torch.tensor([[*before, *own]]), labels=labels).loss)
+        mean = float(model(input_ids=torch.tensor([[*before, *ids]]), labels=labels).loss)
     for score in (Evaluator.score, Evaluator.score_plain):
-        ((found,),) = score(open_folder(gpt2), [Restated(SENTENCES[0], (SENTENCES[1],))], PAPER)
-        assert found.nats == pytest.approx(mean * len(own), rel=1e-4)
-        assert (found.tokens, found.attended, found.cut, found.unscored) == (len(own), len(before) + len(own), 0, 0)
+        ((result,),) = score(open_folder(gpt2), [Restated(SENTENCES[0], (SENTENCES[1],))], PAPER)
+        assert result.nats == pytest.approx(mean * len(ids), rel=1e-4)
+        assert (result.tokens, result.attended, result.cut, result.unscored) == (len(ids), len(before) + len(ids), 0, 0)
 
 
 WORDS = st.lists(st.sampled_from(["sea", "salt", " ", "7", "é", "🌊", "\n", "rivers carry", "<|user|>"]), max_size=12)
@@ -159,7 +159,7 @@ def find_released_value(folder: Path, side: str, answer: str, views: list[tuple[
     tokenizer.pad_token, tokenizer.padding_side = tokenizer.eos_token, side
     context = tokenizer.apply_chat_template([{"role": "user", "content": answer}], tokenize=False)
     hidden = len(tokenizer(context, add_special_tokens=False)["input_ids"])  # so many places aren't scored
-    found = []
+    result = []
     for start in range(0, len(views), 20):
         texts = [f"{context}{point}. {explanation}" for point, explanation in views[start : start + 20]]
         batch = tokenizer(texts, return_tensors="pt", padding=True, truncation=True)
@@ -168,8 +168,8 @@ def find_released_value(folder: Path, side: str, answer: str, views: list[tuple[
             logprobs = model(input_ids=ids, attention_mask=batch["attention_mask"]).logits.log_softmax(-1)
         nats = -logprobs[:, :-1].gather(2, ids[:, 1:, None])[..., 0].double() * mask[:, 1:]
         nats[:, : max(hidden - 1, 0)] = 0
-        found += (nats.sum(1) / mask[:, 1:].sum(1)).exp().tolist()
-    return sum(found) / len(found)
+        result += (nats.sum(1) / mask[:, 1:].sum(1)).exp().tolist()
+    return sum(result) / len(result)
 
 
 # Positions count from the padding in GPT-2, so that padding on the left gives it other numbers than its own.
@@ -185,15 +185,15 @@ def test_the_variant_script_is_the_released_scripts_value(folders, architecture,
     model = open_folder(folder)
     model._loaded.tokenizer.padding_side = side
     views = test.views.assign(dataset=demo.name)
-    found = score_diversity(answers, views, model, variant="script")
-    twice = pd.concat([found, score_diversity(answers.iloc[::-1], views, model, variant="script")])
+    result = score_diversity(answers, views, model, variant="script")
+    twice = pd.concat([result, score_diversity(answers.iloc[::-1], views, model, variant="script")])
     for answer in answers.itertuples():
         parts = views.loc[views.question == answer.question, ["point_of_view", "explanation"]].to_numpy()
         expected = find_released_value(folder, side, answer.text, list(parts))
         assert twice.score[twice.answer == answer.answer].tolist() == pytest.approx([expected] * 2, rel=1e-5)
     for switch, value in {"between": " ", "marks": "broken", "boundary": "joint", "padding": "none"}.items():
         other = score_diversity(answers, views, model, variant="script", **{switch: value}).score
-        moved = not np.allclose(other, found.score, rtol=1e-4)
+        moved = not np.allclose(other, result.score, rtol=1e-4)
         assert moved == (switch != "padding" or side == "left"), switch
 
 
@@ -262,9 +262,9 @@ def test_a_named_cut_takes_the_answer_s_tokens_and_counts_them(short, gpt2, rule
         assert row.tokens == full.tokens[:start] + full.tokens[start + cut :]  # template and target are whole
         assert (row.answer, row.first) == ((begin, end - cut), full.first - cut)
     model, items = open_folder(short, cache=ContinuousCache()), [item, Restated("a", ("b",))]
-    found = model.score(items, chosen)
-    assert_close(found, model.score_plain(items, chosen))
-    assert [loss.cut for loss in chain(*found)] == [*(row.cut for row in rows), 0]
+    result = model.score(items, chosen)
+    assert_close(result, model.score_plain(items, chosen))
+    assert [loss.cut for loss in chain(*result)] == [*(row.cut for row in rows), 0]
 
 
 # What is kept, and the embedded evaluators
@@ -310,9 +310,9 @@ def test_a_loss_that_is_no_number_is_given_and_not_kept(gpt2, tmp_path):
     model = open_folder(gpt2, store=store)
     with torch.no_grad():
         model._loaded.engine.model.lm_head.weight[7] = math.nan
-    ((found,),) = model.score([Restated("sea", ("salt",))], PAPER)
-    assert math.isnan(found.nats)
-    assert found.reason == "not_finite"
+    ((result,),) = model.score([Restated("sea", ("salt",))], PAPER)
+    assert math.isnan(result.nats)
+    assert result.reason == "not_finite"
     assert count_kept(store) == 0
 
 

@@ -55,8 +55,8 @@ def test_one_full_column_has_the_t_interval_of_a_mean_and_several_that_of_the_ro
     for values in (table[:, 0], table):
         rows = values if values.ndim == 1 else values.mean(1)
         expected = stats.ttest_1samp(rows, 0).confidence_interval(0.95)
-        found = estimate_mean(values)
-        assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
+        result = estimate_mean(values)
+        assert (result.low, result.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
 def test_missing_values_give_the_interval_of_a_linear_model_with_clustered_errors():
@@ -67,31 +67,31 @@ def test_missing_values_give_the_interval_of_a_linear_model_with_clustered_error
         cov_type="cluster", cov_kwds={"groups": rows, "use_correction": False}, use_t=True
     )
     error = math.sqrt((fit.cov_params() / 9).sum() * 15 / 14)
-    found = estimate_mean(table)
-    assert found.value == pytest.approx(fit.params.mean(), abs=1e-12)
-    assert (found.high - found.low) / 2 == pytest.approx(stats.t.ppf(0.975, 14) * error, abs=1e-12)
+    result = estimate_mean(table)
+    assert result.value == pytest.approx(fit.params.mean(), abs=1e-12)
+    assert (result.high - result.low) / 2 == pytest.approx(stats.t.ppf(0.975, 14) * error, abs=1e-12)
 
 
 def test_a_ratio_and_a_mean_of_pairs_by_hand():
-    found = estimate_ratio([1, 2, 0, 1, 3, 0, 1], [2, 4, 0, 1, 5, 3, 2])
-    assert (found.value, found.n, found.units) == (pytest.approx(8 / 17), 17, 6)
+    result = estimate_ratio([1, 2, 0, 1, 3, 0, 1], [2, 4, 0, 1, 5, 3, 2])
+    assert (result.value, result.n, result.units) == (pytest.approx(8 / 17), 17, 6)
     moved = np.array([1 - 16 / 17, 2 - 32 / 17, 1 - 8 / 17, 3 - 40 / 17, -24 / 17, 1 - 16 / 17]) / 17
     half = stats.t.ppf(0.975, 5) * math.sqrt(6 / 5 * (moved**2).sum())
-    assert (found.low, found.high) == pytest.approx((8 / 17 - half, 8 / 17 + half), abs=1e-12)
+    assert (result.low, result.high) == pytest.approx((8 / 17 - half, 8 / 17 + half), abs=1e-12)
     # pairs whose value is the sum of two units' own: the mean of pairs is twice that of the units, as is its error
     units = np.random.default_rng(2).normal(size=7)
     first, second = np.triu_indices(7, 1)
-    found = estimate_pairs(units[first] + units[second], first, second)
+    result = estimate_pairs(units[first] + units[second], first, second)
     expected = stats.ttest_1samp(2 * units, 0).confidence_interval(0.95)
-    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
-    assert (found.n, found.units) == (21, 7)
+    assert (result.low, result.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
+    assert (result.n, result.units) == (21, 7)
 
 
 def test_a_rare_share_of_items_has_wilson_s_interval_over_its_units():
     # 2 of 40 items, in 2 of 10 units: p = 0.05 and n = 10, z²/n = 0.38415
-    found = estimate_ratio([1, 1] + [0] * 8, [4] * 10)
+    result = estimate_ratio([1, 1] + [0] * 8, [4] * 10)
     centre, half = (0.05 + 0.192073) / 1.384146, (0.38415 * 0.05 * 0.95 + 0.38415**2 / 4) ** 0.5 / 1.384146
-    assert (found.value, found.low, found.high) == pytest.approx((0.05, centre - half, centre + half), abs=1e-5)
+    assert (result.value, result.low, result.high) == pytest.approx((0.05, centre - half, centre + half), abs=1e-5)
     none = estimate_ratio([0] * 10, [4] * 10)
     assert (none.low, none.high) == (0.0, pytest.approx(1.96**2 / (10 + 1.96**2), abs=1e-4))
     # units that weigh 3, 1 and 1 count as 25 / 11; of those that are 1 the first weighs 3 / 5
@@ -102,22 +102,22 @@ def test_a_rare_share_of_items_has_wilson_s_interval_over_its_units():
 def test_units_of_two_kinds_are_crossed_in_a_ratio_and_in_a_jackknife():
     rng = np.random.default_rng(5)
     one, other, yes = rng.integers(0, 8, 90), rng.integers(0, 12, 90), rng.integers(0, 2, 90)
-    found = estimate_ratio(yes, np.ones(90), one, other)
+    result = estimate_ratio(yes, np.ones(90), one, other)
     both = one * 100 + other
     sums = [
         np.array([(yes - yes.mean())[ids == unit].sum() / 90 for unit in np.unique(ids)]) for ids in (one, other, both)
     ]
-    parts = [len(own) / (len(own) - 1) * (own**2).sum() for own in sums[:2]]
+    parts = [len(part) / (len(part) - 1) * (part**2).sum() for part in sums[:2]]
     variance = max(sum(parts) - (sums[2] ** 2).sum(), *parts)
     half = stats.t.ppf(0.975, variance**2 / (parts[0] ** 2 / 7 + parts[1] ** 2 / 11)) * math.sqrt(variance)
-    assert (found.value, found.high, found.units) == (yes.mean(), pytest.approx(yes.mean() + half, abs=1e-12), 8)
+    assert (result.value, result.high, result.units) == (yes.mean(), pytest.approx(yes.mean() + half, abs=1e-12), 8)
     # of a mean of units that are alike in size a jackknife is the same as its formula
     values = rng.normal(size=9)
     left = [np.delete(values, unit).mean() for unit in range(9)]
-    expected, found = estimate_mean(values), estimate_jackknife(values.mean(), left, n=9)
-    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
+    expected, result = estimate_mean(values), estimate_jackknife(values.mean(), left, n=9)
+    assert (result.low, result.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
     crossed = estimate_jackknife(values.mean(), left, left, left, n=9)  # the same units in both kinds
-    assert found.high < crossed.high < found.high + 0.2 * (found.high - found.value)  # not counted twice
+    assert result.high < crossed.high < result.high + 0.2 * (result.high - result.value)  # not counted twice
 
 
 COVERED = 0.93, 0.97
@@ -145,8 +145,8 @@ def draw_trained(rng: np.random.Generator, rows: int) -> NDArray:
 )
 def test_an_interval_of_a_mean_holds_it_in_95_of_100_samples(draw, crossed, mean, rows):
     rng = np.random.default_rng(0)
-    found = [estimate_mean(draw(rng, rows), crossed=crossed) for _ in range(2_000)]
-    assert COVERED[0] <= np.mean([one.low <= mean <= one.high for one in found]) <= COVERED[1]
+    result = [estimate_mean(draw(rng, rows), crossed=crossed) for _ in range(2_000)]
+    assert COVERED[0] <= np.mean([one.low <= mean <= one.high for one in result]) <= COVERED[1]
 
 
 def draw_skewed(rng: np.random.Generator) -> tuple[Interval, float]:
@@ -192,36 +192,36 @@ def test_other_intervals_hold_their_value_in_95_of_100_samples(draw):
 
 @given(st.lists(st.sampled_from([0.0, 1.0, NAN]), min_size=1, max_size=60))
 def test_a_share_has_wilson_s_interval(values: list[float]) -> None:
-    found, present = find_share(values), [v for v in values if v == v]
-    assert (found.n, found.n_missing, found.spread) == (len(present), len(values) - len(present), None)
+    result, present = find_share(values), [v for v in values if v == v]
+    assert (result.n, result.n_missing, result.spread) == (len(present), len(values) - len(present), None)
     if not present:
-        assert all(math.isnan(v) for v in (found.value, found.low, found.high))
+        assert all(math.isnan(v) for v in (result.value, result.low, result.high))
         return
     expected = proportion_confint(sum(present), len(present), alpha=0.05, method="wilson")
-    assert found.value == pytest.approx(sum(present) / len(present))
-    assert (found.low, found.high) == pytest.approx(expected, abs=1e-12)
+    assert result.value == pytest.approx(sum(present) / len(present))
+    assert (result.low, result.high) == pytest.approx(expected, abs=1e-12)
 
 
 def test_a_difference_is_paired():
     table = make_table(np.random.default_rng(7), 20, 3, 0.3)
-    found = estimate_difference(table, table)
-    assert (found.value, found.low, found.high, found.spread) == pytest.approx((0, NAN, NAN, 0), nan_ok=True)
+    result = estimate_difference(table, table)
+    assert (result.value, result.low, result.high, result.spread) == pytest.approx((0, NAN, NAN, 0), nan_ok=True)
     # about 0.5 more on every row: the rows' own scatter (width about 1) cancels
     base, more = np.random.default_rng(8).normal(size=(2, 40))
-    found = estimate_difference(base + 0.5 + more / 1000, base)
-    assert (found.value, found.low, found.high) == pytest.approx((0.5, 0.5, 0.5), abs=1e-3)
-    assert found.low < found.high
+    result = estimate_difference(base + 0.5 + more / 1000, base)
+    assert (result.value, result.low, result.high) == pytest.approx((0.5, 0.5, 0.5), abs=1e-3)
+    assert result.low < result.high
     assert estimate_mean(base).high - estimate_mean(base).low > 0.4
 
 
 def test_each_side_of_a_difference_keeps_its_own_missing_values():
     # mean of (1, 5) less mean of (4): 3 - 4 = -1; every row has a value on some side
-    found = estimate_difference([1, 5, NAN], [4, NAN, NAN])
-    assert found.value == -1.0
-    assert (found.n, found.n_missing) == (2, 1)
+    result = estimate_difference([1, 5, NAN], [4, NAN, NAN])
+    assert result.value == -1.0
+    assert (result.n, result.n_missing) == (2, 1)
     # a column that one side lacks counts on neither: 1 - 0
-    found = estimate_difference([[1, 5]], [[0, NAN]])
-    assert found.value == 1.0
+    result = estimate_difference([[1, 5]], [[0, NAN]])
+    assert result.value == 1.0
 
 
 @pytest.mark.parametrize(

@@ -76,15 +76,15 @@ def test_a_change_of_spec_or_run_is_no_miss_and_what_is_there_is_not_replaced(tm
 
 
 @pytest.mark.parametrize(
-    ("text", "kept"),
+    ("text", "stored"),
     [
         ("half \ud800 of a pair", "half \ufffd of a pair"),
         *((text, text) for text in ("nul \0 and \x1b", "line\u2028ends\u0085and\r\nmore")),
     ],
 )
-def test_any_text_is_kept_and_comes_over_to_another_journal(tmp_path, text, kept):
+def test_any_text_is_kept_and_comes_over_to_another_journal(tmp_path, text, stored):
     journal, other = fill(Journal(tmp_path / "journal.sqlite"), text), Journal()
-    assert journal.find(make_entry()).text == kept
+    assert journal.find(make_entry()).text == stored
     assert import_verdicts(other, journal.path) == (1, 0)
     assert other.list_lines() == journal.list_lines()
 
@@ -125,18 +125,18 @@ def write_other_table(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda path: path.write_text("notes " * 300), "not a database"),
         (write_other_table, "other columns"),
         (Path.mkdir, "unable to open"),
     ],
 )
-def test_what_is_no_journal_is_refused_and_left_alone(tmp_path: Path, make: Callable[[Path], None], said: str):
+def test_what_is_no_journal_is_refused_and_left_alone(tmp_path: Path, make: Callable[[Path], None], message: str):
     path = tmp_path / "journal.sqlite"
     make(path)
     before = path.read_bytes() if path.is_file() else b""
-    with pytest.raises(ValueError, match=rf"journal\.sqlite: .*{said}"):
+    with pytest.raises(ValueError, match=rf"journal\.sqlite: .*{message}"):
         Journal(path)
     assert (path.read_bytes() if path.is_file() else b"") == before
 

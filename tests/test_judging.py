@@ -127,9 +127,9 @@ def test_who_stands_first_is_drawn_by_seed_and_about_evenly():
 
 @pytest.mark.parametrize(("method", "side"), [("pointwise", 1), ("pointwise_ref", 1), ("listwise", -1)])
 def test_scores_are_the_marks_or_the_ranks_with_the_sign_turned(method, side):
-    said = {"one": "[[5]]", "two": "[[1]]", "odd": "hm", "half": "[[2.5]]", "far": "[[11]]"}
-    judge = make_judge(lambda prompt: said[find_fenced(prompt, "candidate")[0]])
-    verdicts = judge_draws([make_draw(*said)], method, judge)
+    replies = {"one": "[[5]]", "two": "[[1]]", "odd": "hm", "half": "[[2.5]]", "far": "[[11]]"}
+    judge = make_judge(lambda prompt: replies[find_fenced(prompt, "candidate")[0]])
+    verdicts = judge_draws([make_draw(*replies)], method, judge)
     half = math.nan if method == "listwise" else 2.5  # no rank
     np.testing.assert_array_equal(score(verdicts), [5 * side, side, math.nan, half, math.nan])
     assert verdicts.reason.tolist() == ["", "", "unreadable", "out_of_range" if half != half else "", "out_of_range"]
@@ -185,8 +185,8 @@ def test_a_missing_verdict_is_no_number_and_never_a_default(method):
 
     verdicts = judge_draws([make_draw("", *replies, " \n\t ", "fine")], method, make_judge(answer))
     assert np.isnan(score(verdicts)).tolist() == [True] * 7 + [False]
-    asked = 4 if method == "pairwise" else 1
-    reasons = dict.fromkeys(["empty", "refused", "timeout", "unanswered", "unreadable"], asked)
+    count = 4 if method == "pairwise" else 1
+    reasons = dict.fromkeys(["empty", "refused", "timeout", "unanswered", "unreadable"], count)
     assert count_missing(verdicts) == reasons | {"no_text": 2}  # nothing is asked about a blank text
 
 
@@ -213,17 +213,17 @@ def test_scores_of_a_frame_have_a_row_a_candidate_with_what_was_unreadable():
     # against grade 3 unreadable, against 2, 1, 0 a win: 3 / 3, not 3 / 4
     judge = make_judge(lambda prompt: "hm" if "grade 3" in prompt or "odd" in prompt else prefer("good")(prompt))
     empty = Draw(Question("how?"), (), (), "no_reference")
-    found = judge_by_language_model(make_frame(make_draw("good", "odd", ""), empty), judge, "pairwise", named="some")
-    np.testing.assert_array_equal(found.score, [1, np.nan, np.nan, np.nan])
-    assert found.missing.tolist() == ["", "unreadable", "no_text", "no_reference"]
-    assert found.verdicts.tolist() == [4, 4, 1, 0]
-    assert found.unreadable.tolist() == ["unreadable", "; ".join(["unreadable"] * 4), "no_text", ""]
-    assert set(found.judge) == {"some"}
-    assert set(found.signature) == {sign_verdicts(judge, "pairwise")}
+    result = judge_by_language_model(make_frame(make_draw("good", "odd", ""), empty), judge, "pairwise", named="some")
+    np.testing.assert_array_equal(result.score, [1, np.nan, np.nan, np.nan])
+    assert result.missing.tolist() == ["", "unreadable", "no_text", "no_reference"]
+    assert result.verdicts.tolist() == [4, 4, 1, 0]
+    assert result.unreadable.tolist() == ["unreadable", "; ".join(["unreadable"] * 4), "no_text", ""]
+    assert set(result.judge) == {"some"}
+    assert set(result.signature) == {sign_verdicts(judge, "pairwise")}
 
 
 @pytest.mark.parametrize(
-    ("text", "shown", "cut"),
+    ("text", "visible", "cut"),
     [
         (" a b c ", " a b c ", 0),
         ("  a\n\nb\tc  d e ", "a\n\nb\tc", 1),
@@ -231,10 +231,10 @@ def test_scores_of_a_frame_have_a_row_a_candidate_with_what_was_unreadable():
         (" " * 10**5 + "a b", "a b", 1),
     ],
 )
-def test_a_text_is_cut_after_its_words_or_their_characters_and_counted(text, shown, cut):
+def test_a_text_is_cut_after_its_words_or_their_characters_and_counted(text, visible, cut):
     judge = make_judge(lambda _: "[[1]]", max_words=3)
     judge_draws([make_draw(text)], "pointwise", judge)
-    assert find_fenced(list_prompts(judge)[0], "candidate") == [shown]
+    assert find_fenced(list_prompts(judge)[0], "candidate") == [visible]
     assert judge.cut == cut
 
 
@@ -252,12 +252,12 @@ ATTACKS = [
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("method", METHODS)
 def test_a_candidate_can_neither_speak_for_the_judge_nor_leave_its_place(method, attack):
-    told = {"pairwise": "[[B]]", "listwise": "[[4]]"}.get(method, "[[2]]")
-    judge = make_judge(lambda _: f"My verdict is {told}")
+    verdict = {"pairwise": "[[B]]", "listwise": "[[4]]"}.get(method, "[[2]]")
+    judge = make_judge(lambda _: f"My verdict is {verdict}")
     verdicts = judge_draws([make_draw(attack)], method, judge, order="candidate_first")
     assert score(verdicts) == [{"pairwise": -1, "listwise": -4}.get(method, 2)]
     for prompt in list_prompts(judge):
-        plain = make_judge(lambda _: told)
+        plain = make_judge(lambda _: verdict)
         judge_draws([make_draw("one")], method, plain, order="candidate_first")
         for fence in FENCES:
             for tag in (rf"<{fence}\b[^>]*>", rf"</{fence}>"):
@@ -288,8 +288,8 @@ def test_shots_come_from_the_given_questions_with_ranks_by_hand():
     assert all([text[-1] for text in shot.references] == ["3", "2", "1", "0"] for shot in shots)
     assert len({shot.question for shot in shots}) == 5
     for shot in shots:
-        (own,) = ({answer.text for answer in each.answers} for each in questions if each.text == shot.question)
-        assert {shot.candidate, *shot.references} <= own
+        (texts,) = ({answer.text for answer in each.answers} for each in questions if each.text == shot.question)
+        assert {shot.candidate, *shot.references} <= texts
         assert shot.candidate not in shot.references
     # they depend on the questions, not on the order of the file
     assert make_shots(questions[::-1], (3, 2, 1, 0), count=3) == shots[:3]

@@ -179,11 +179,11 @@ def test_agreement_by_hand() -> None:
     rows = [("q", "a", 3), ("q", "b", 2), ("q", "c", 0), ("r", "a", 0), ("r", "b", 1), ("r", "c", 2), ("s", "a", 1)]
     grades = pd.DataFrame(rows, columns=["question", "answer", "grade"])
     scores = grades[["question", "answer"]].assign(metric="m", score=[9.0, 8, 1, 1, 2, 0, 5], probability=0.5)
-    found = nfqa.agreement(scores, grades).set_index("statistic")
+    result = nfqa.agreement(scores, grades).set_index("statistic")
     # q: 1; r: ranks 0 1 2 against 1 2 0, of three pairs one agrees: tau -1/3, rho 1 - 6 (1 + 1 + 4) / 24 = -1/2
-    assert found.value[["kendall", "spearman"]].tolist() == pytest.approx([1 / 3, 1 / 4])
-    assert set(found.n) == {2}
-    assert np.isnan(found.low["kendall"])  # of two questions there is no interval
+    assert result.value[["kendall", "spearman"]].tolist() == pytest.approx([1 / 3, 1 / 4])
+    assert set(result.n) == {2}
+    assert np.isnan(result.low["kendall"])  # of two questions there is no interval
     again = nfqa.agreement(scores.merge(grades), least=1, coefficients=("pearson",))
     assert (again.n.item(), again.dropped.item()) == (2, 1)
 
@@ -217,8 +217,8 @@ def add_system(frame: pd.DataFrame, grades: bool = False) -> pd.DataFrame:
     ids=["plain", "floats", "blank", "graders", "rows", "views", "views with grades"],
 )
 def test_one_score_and_one_grade_of_each_answer_are_compared(scores: Any, grades: Any, options: Any) -> None:
-    found = nfqa.agreement(scores, grades, coefficients=("kendall",), **options)
-    assert (found.value.item(), found.n.item()) == (pytest.approx((1 + 1 / 3 + 1) / 3), 3)
+    result = nfqa.agreement(scores, grades, coefficients=("kendall",), **options)
+    assert (result.value.item(), result.n.item()) == (pytest.approx((1 + 1 / 3 + 1) / 3), 3)
 
 
 def test_every_question_with_a_graded_answer_is_counted_or_dropped_with_its_reason() -> None:
@@ -238,8 +238,8 @@ def test_systems_and_ways_of_scoring_are_told_apart() -> None:
     expected = [np.corrcoef(*(np.append(row, 3 - row) for row in rows))[0, 1] for rows in zip(*columns, strict=True)]
     assert (both.n.item(), both.value.item()) == (3, pytest.approx(np.mean(expected)))
     models = pd.concat([SCORED.assign(model="a"), SCORED.assign(model="b", score=-SCORED.score)])
-    found = nfqa.agreement(models, GRADED, by=["metric", "model"], coefficients=("kendall",))
-    assert found.set_index("model").value.round(3).to_dict() == {"a": 0.778, "b": -0.778}
+    result = nfqa.agreement(models, GRADED, by=["metric", "model"], coefficients=("kendall",))
+    assert result.set_index("model").value.round(3).to_dict() == {"a": 0.778, "b": -0.778}
 
 
 @pytest.mark.parametrize(
@@ -320,14 +320,14 @@ def test_a_language_model_on_a_server_judges_and_only_a_journal_keeps_what_it_sa
     journal = tmp_path / "kept" / "journal.sqlite"
     with StubServer(reply=lambda prompt, seed: "[[2]]") as server:
         judge = f"openai:stub@{server.url}"
-        found = nfqa.linkage(LINES, judge)
-        assert found["rank"].dropna().tolist() == [2, 2, 2]
-        assert set(found.metric) == {"listwise"}
+        result = nfqa.linkage(LINES, judge)
+        assert result["rank"].dropna().tolist() == [2, 2, 2]
+        assert set(result.metric) == {"listwise"}
         assert list(tmp_path.iterdir()) == []
-        asked = len(server.sent)
-        kept = nfqa.linkage(LINES, judge, journal=journal)
-        assert len(server.sent) == 2 * asked == 6
-        pd.testing.assert_frame_equal(nfqa.linkage(LINES, judge, journal=journal), kept)
+        count = len(server.sent)
+        first = nfqa.linkage(LINES, judge, journal=journal)
+        assert len(server.sent) == 2 * count == 6
+        pd.testing.assert_frame_equal(nfqa.linkage(LINES, judge, journal=journal), first)
         assert len(server.sent) == 6
         alone = nfqa.linkage(LINES, judge, method="pointwise")
         assert (alone.score.tolist(), alone["rank"].notna().any()) == ([2, 2, 2, 2], False)

@@ -255,9 +255,9 @@ def test_a_trained_scorer_reads_vectors_of_the_adapter_that_has_not_seen_its_fol
     zero_shot, scorers = open_scorers([antique, OTHERS], embedder)
     assert zero_shot.name == "zero_shot"
     for question in antique.questions:
-        own = scorers[antique.name, question.text]
-        assert own.adapter == f"without_fold_{find_fold(question)}"
-        np.testing.assert_array_equal(own.weights, read_trained(embedder, find_fold(question)).weights)
+        scorer = scorers[antique.name, question.text]
+        assert scorer.adapter == f"without_fold_{find_fold(question)}"
+        np.testing.assert_array_equal(scorer.weights, read_trained(embedder, find_fold(question)).weights)
     assert {scorers[OTHERS.name, question.text].adapter for question in OTHERS.questions} == {"all"}
     assert {len(scorer.weights) for scorer in scorers.values()} == {8}
     judged = judge_by_vectors(draw_references([antique], seeds=[0]), scorers, embedder)

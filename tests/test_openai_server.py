@@ -57,13 +57,13 @@ def collect(
     decoding: Decoding = Decoding(),  # noqa: B008
 ) -> list[Any]:
     """Replies and failures in the order of the requests, one for each."""
-    found = sorted(server.answer(requests, decoding), key=lambda pair: pair[0])
-    assert [number for number, _ in found] == list(range(len(requests)))
-    return [result for _, result in found]
+    answers = sorted(server.answer(requests, decoding), key=lambda pair: pair[0])
+    assert [number for number, _ in answers] == list(range(len(requests)))
+    return [result for _, result in answers]
 
 
-def ask(stub: StubServer, *asked: Any, **options: Any) -> list[Any]:
-    return collect(open_server(stub, **options), *asked)
+def ask(stub: StubServer, *arguments: Any, **options: Any) -> list[Any]:
+    return collect(open_server(stub, **options), *arguments)
 
 
 def make_requests(count: int) -> list[Request]:
@@ -285,9 +285,9 @@ def test_the_key_is_nowhere_to_be_seen_and_no_completion_altered(monkeypatch, ca
     assert "Authorization: Bearer [hidden]" in text  # the server did send it back
     assert KEY not in text
     assert "a-second-secret" not in text
-    said = f"[[1]] and [[2]] and {KEY}"
-    with StubServer(reply=lambda *_: said) as stub:
-        assert ask(stub)[0].text == said
+    text = f"[[1]] and [[2]] and {KEY}"
+    with StubServer(reply=lambda *_: text) as stub:
+        assert ask(stub)[0].text == text
 
 
 def test_of_many_requests_with_faults_each_ends_once():
@@ -389,8 +389,8 @@ def test_labels_of_two_digits_are_read_by_a_second_look_only_where_digits_are_to
     labels = tuple(str(n) for n in range(1, 13))
     with StubServer(top=look_after(table)) as stub:
         (reply,) = ask(stub, [Request("Rank it.", 3, labels=labels)], LOGITS)
-    found = {label: math.exp(value) for label, value in zip(labels, reply.logprobs, strict=True) if value > -99}
-    assert found == pytest.approx(expected)
+    answers = {label: math.exp(value) for label, value in zip(labels, reply.logprobs, strict=True) if value > -99}
+    assert answers == pytest.approx(expected)
     assert [body["messages"][1]["content"] for body in stub.bodies] == looks
     assert reply.prompt_tokens == 2 * len(looks)  # every look is paid for
 
@@ -433,9 +433,9 @@ list(server.answer([Request(str(i)) for i in range(100)], Decoding()))
 
 def test_an_interrupt_ends_the_process_though_the_server_hangs():
     with StubServer(script=["hang"] * 100) as stub:
-        own = os.environ | {"PYTHONPATH": str(PROJECT / "src")}
+        variables = os.environ | {"PYTHONPATH": str(PROJECT / "src")}
         command = [sys.executable, "-c", INTERRUPTED, stub.url]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=own)
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=variables)
         deadline = time.monotonic() + 30
         while stub.at_once < 16 and time.monotonic() < deadline:
             time.sleep(0.02)

@@ -134,8 +134,8 @@ def test_google_rouge_equals_the_package(candidate, reference, stem):
 
     theirs = RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=stem).score(reference, candidate)
     for variant, long in (("1", "rouge1"), ("2", "rouge2"), ("l", "rougeL")):
-        found = score(f"google_rouge{variant}{'_stem' * stem}", candidate, reference)
-        assert found == pytest.approx(theirs[long].fmeasure, abs=1e-15)
+        result = score(f"google_rouge{variant}{'_stem' * stem}", candidate, reference)
+        assert result == pytest.approx(theirs[long].fmeasure, abs=1e-15)
 
 
 @settings(max_examples=150, deadline=None)
@@ -233,9 +233,9 @@ def make_frame(draws: Sequence[Draw]) -> pd.DataFrame:
 
 def test_scoring_draws_equals_scoring_one_pair_at_a_time(monkeypatch):
     monkeypatch.setattr(overlap, "_PAIRS_AT_ONCE", 3)
-    found = score_overlap(make_frame(DRAWS), list(METRICS), StubEmbedder())
+    result = score_overlap(make_frame(DRAWS), list(METRICS), StubEmbedder())
     pairs = [(candidate.text, draw.best.text) for draw in DRAWS for candidate in draw.candidates]
-    for name, rows in found.groupby("metric"):
+    for name, rows in result.groupby("metric"):
         assert rows.missing.tolist() == [""] * len(pairs) + ["fewer_than_two"]
         expected = [score(str(name), *pair, StubEmbedder()) for pair in pairs]
         np.testing.assert_array_equal(rows.score, [*expected, np.nan])

@@ -66,18 +66,18 @@ def measure_one(model: Any, texts: Sequence[str], answer: str = "A", **switches:
 
 
 def test_the_paper_sums_perplexities_of_the_targets_own_tokens(stub):
-    found, parts = measure_one(stub, ["two", "eight"])
-    assert found == (pytest.approx(10.0), "")
+    result, parts = measure_one(stub, ["two", "eight"])
+    assert result == (pytest.approx(10.0), "")
     assert parts.perplexity.tolist() == pytest.approx([2.0, 8.0])
     assert stub.asked[0] == ([Restated("A", ("two", "eight")), Restated("B", ("two",))], PAPER)
 
 
 def test_the_released_script_averages_over_all_attended_tokens_less_one(stub):
-    found, parts = measure_one(stub, ["two", "eight"], variant="released")
+    result, parts = measure_one(stub, ["two", "eight"], variant="released")
     # 2 ln 2 over 11, 3 ln 8 = 9 ln 2 over 12
     expected = [2 ** (2 / 11), 2 ** (9 / 12)]
     assert parts.perplexity.tolist() == pytest.approx(expected)
-    assert found[0] == pytest.approx(sum(expected) / 2)
+    assert result[0] == pytest.approx(sum(expected) / 2)
     assert stub.asked[0][1] == RELEASED
 
 
@@ -91,8 +91,8 @@ def test_the_released_script_averages_over_all_attended_tokens_less_one(stub):
     ],
 )
 def test_what_has_no_perplexity_is_left_out_by_name(stub, texts, value, reason):
-    found, parts = measure_one(stub, texts)
-    assert found == (pytest.approx(value, nan_ok=True), reason)
+    result, parts = measure_one(stub, texts)
+    assert result == (pytest.approx(value, nan_ok=True), reason)
     reasons = {"two": "", "none": "no_tokens", "long": "too_long"}
     assert parts.missing.tolist() == [reasons.get(text, "not_finite") for text in texts]
     assert np.isfinite(parts.perplexity).tolist() == [text == "two" for text in texts]
@@ -117,7 +117,7 @@ ANSWERS = ["Nobody knows.", f"{SENTENCES[0]} {SENTENCES[3]}", SENTENCES[2]]
 @pytest.mark.parametrize("variant", ["paper", "released"])
 def test_a_score_is_made_of_the_plain_loop_s_losses(folders, variant, one_thread):
     evaluator = Evaluator(parse_role("evaluator", f"path:{folders['mistral']}"), device="cpu", cache=ContinuousCache())
-    answers, views = (pd.DataFrame({"dataset": "d", "question": "q", "text": own}) for own in (ANSWERS, PERSPECTIVES))
+    answers, views = (pd.DataFrame({"dataset": "d", "question": "q", "text": each}) for each in (ANSWERS, PERSPECTIVES))
     scores = score_diversity(answers, views, evaluator, variant=variant).score
     for answer, score in zip(ANSWERS, scores, strict=True):
         items = [Restated(answer, (text,)) for text in PERSPECTIVES]
@@ -162,10 +162,10 @@ def test_every_evaluator_scores_in_every_form(stub):
     stub.spec = SimpleNamespace(kind="hf")
     evaluators = {("small", ""): stub, ("small", "no"): stub}
     forms = {"paper": {"variant": "paper"}, "mean": {"aggregate": "mean"}}
-    found = score_forms(ANSWER_ROWS.iloc[[1]], VIEWS, evaluators, forms, wrapping="plain")
-    ways = found.evaluator + "|" + found.cache + "|" + found.variant
+    result = score_forms(ANSWER_ROWS.iloc[[1]], VIEWS, evaluators, forms, wrapping="plain")
+    ways = result.evaluator + "|" + result.cache + "|" + result.variant
     assert ways.tolist() == ["small||paper", "small||mean", "small|no|paper", "small|no|mean"]
-    assert found.score.tolist() == pytest.approx([10, 5, 10, 5])  # 2 + 8
+    assert result.score.tolist() == pytest.approx([10, 5, 10, 5])  # 2 + 8
     assert {settings.wrapping for _, settings in stub.asked} == {"plain"}
 
 
@@ -233,6 +233,6 @@ def test_the_sentence_that_says_it_carries_a_point_of_view():
     evaluator = Evaluator(parse_role("evaluator", "embedded:tiny"))
     without = remove_sentences(CASE)
     assert without.text[1] == "Cats sleep for most of the day. Rain is likely in autumn."
-    found = find_carriers(CASE, views, evaluator)
-    assert found.set_index("view").place.to_dict() == {1: 1, 2: 2}
-    assert (found.loss > 0).all()
+    result = find_carriers(CASE, views, evaluator)
+    assert result.set_index("view").place.to_dict() == {1: 1, 2: 2}
+    assert (result.loss > 0).all()

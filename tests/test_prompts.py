@@ -126,22 +126,22 @@ def test_what_upstream_has_not_released_comes_from_the_set_named_and_says_so(tmp
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_prompt_of_ours_asks_for_what_is_read(name: str) -> None:
-    own = use_own()
-    template = own.get(name)
-    prompt = own.render(name, question="why?", **TEXTS[name])  # type: ignore[arg-type]
-    assert re.fullmatch(rf"own:{name}@[0-9a-f]{{12}}(\(solved:3\))?", own.signature(name))
+    ours = use_own()
+    template = ours.get(name)
+    prompt = ours.render(name, question="why?", **TEXTS[name])  # type: ignore[arg-type]
+    assert re.fullmatch(rf"own:{name}@[0-9a-f]{{12}}(\(solved:3\))?", ours.signature(name))
     assert "{{" not in prompt
     assert set(re.findall(r"</?(\w+)", template.text + template.reference_line)) <= set(FENCES)
-    asked = {"rank": "[[1]]", "score": "[[10]]", "choice": "[[C]]", "text": ""}[template.answer]
-    assert asked in prompt.splitlines()[-1]
+    end = {"rank": "[[1]]", "score": "[[10]]", "choice": "[[C]]", "text": ""}[template.answer]
+    assert end in prompt.splitlines()[-1]
 
 
 def test_writers_of_lower_answers_see_three_solved_examples_whose_replies_can_be_read(tmp_path: Path) -> None:
-    own, upstream = (PromptSet(PROJECT / "prompts" / name, bring=make_up(tmp_path)) for name in ("own", "upstream"))
-    *solved, asked = own.render("write_lower", question="why?", best="so").split("<question>")[1:]
-    assert [len(split_answers(block, 3) or ()) for block in solved] == [3] * own.get("write_lower").solved
-    assert "why?" in asked
-    assert own.signature("write_lower").endswith("(solved:3)")
+    ours, upstream = (PromptSet(PROJECT / "prompts" / name, bring=make_up(tmp_path)) for name in ("own", "upstream"))
+    *solved, end = ours.render("write_lower", question="why?", best="so").split("<question>")[1:]
+    assert [len(split_answers(block, 3) or ()) for block in solved] == [3] * ours.get("write_lower").solved
+    assert "why?" in end
+    assert ours.signature("write_lower").endswith("(solved:3)")
     assert upstream.signature("write_lower").endswith("(solved:1)")
 
 

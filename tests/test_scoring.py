@@ -43,8 +43,8 @@ def lines(tmp_path: Path) -> Path:
     return write_lines(tmp_path / "answers.jsonl")
 
 
-def run(lines: Path, **how: Any) -> pd.DataFrame:
-    return nfqa.score(lines, lines.parent / "out", ["rouge"], **{"shard": 3, "progress": False} | how)
+def run(lines: Path, **options: Any) -> pd.DataFrame:
+    return nfqa.score(lines, lines.parent / "out", ["rouge"], **{"shard": 3, "progress": False} | options)
 
 
 def list_parts(lines: Path) -> dict[str, int]:
@@ -148,8 +148,8 @@ def test_the_interval_is_t_over_questions_whatever_the_shard(lines: Path) -> Non
     from scipy.stats import t
 
     row = run(lines).query("metric == 'rouge1' and system == 'x'").iloc[0]
-    own = read_scores(lines).query("metric == 'rouge1' and system == 'x'").score
-    low, high = t.interval(0.95, 9, own.mean(), own.sem())
+    values = read_scores(lines).query("metric == 'rouge1' and system == 'x'").score
+    low, high = t.interval(0.95, 9, values.mean(), values.sem())
     assert (row.low, row.high, row.n) == (pytest.approx(low), pytest.approx(high), 10)
     other = run(lines, shard=100).query("metric == 'rouge1' and system == 'x'").iloc[0]
     assert (other.low, other.high) == (pytest.approx(low), pytest.approx(high))
@@ -187,8 +187,8 @@ def test_a_table_says_the_same_wherever_its_rows_are(lines: Path, capsys: pytest
     assert main(["score", str(table), "--out", str(lines.parent / "other"), "--methods", "rouge", "--shard", "3"]) == 0
     assert "warnings: questions_graded_by_place 10\n" in capsys.readouterr().out
     assert [part.lines for part in cut_file(table, 3)] == [3, 3, 3, 1]
-    found, by = pd.read_parquet(lines.parent / "other" / "parts"), ["question", "answer", "metric", "score"]
-    pd.testing.assert_frame_equal(found[by], read_scores(lines)[by])
+    rows, by = pd.read_parquet(lines.parent / "other" / "parts"), ["question", "answer", "metric", "score"]
+    pd.testing.assert_frame_equal(rows[by], read_scores(lines)[by])
     table.write_text(table.read_text() + "Wet?,,,\n")
     with pytest.raises(ValueError, match=r"answers\.csv, line 22"):
         nfqa.score(table, lines.parent / "other", ["rouge"], shard=3, progress=False)
@@ -291,10 +291,10 @@ def test_a_full_disk_leaves_finished_parts(lines: Path, monkeypatch: pytest.Monk
 
     write, done = scoring.write_table, []
 
-    def fill(path: Path, *given: Any) -> None:
+    def fill(path: Path, *items: Any) -> None:
         if len(done) == 2:
             raise OSError(28, "No space left on device", str(path))
-        write(path, *given)
+        write(path, *items)
         done.append(path)
 
     monkeypatch.setattr(scoring, "write_table", fill)
@@ -350,5 +350,5 @@ def test_a_run_that_was_ended_goes_on(lines: Path, kinds: list[signal.Signals]) 
     run(lines, shard=10)
     assert list_parts(lines).items() >= made.items()
     assert len(list_parts(lines)) == 60
-    found = read_scores(lines)
-    assert len(found) == len(found.drop_duplicates(["question", "answer", "metric"])) == 600 * 2 * 3
+    rows = read_scores(lines)
+    assert len(rows) == len(rows.drop_duplicates(["question", "answer", "metric"])) == 600 * 2 * 3

@@ -47,12 +47,12 @@ def show_alone(parts: list[bytes]) -> list[str]:
 
 def show_as_vllm(parts: list[bytes]) -> list[str]:
     """A token that can't end a character is shown, by the one that ends it, after it."""
-    shown, hidden = [], b""
+    texts, hidden = [], b""
     for part in parts:
         text = (hidden + part).decode(errors="replace")
         hidden = hidden + part if text.endswith(REST) else b""
-        shown.append("" if hidden else text)
-    return shown
+        texts.append("" if hidden else text)
+    return texts
 
 
 def show_as_sglang(parts: list[bytes]) -> list[str]:
@@ -75,10 +75,10 @@ def look_back_at(folder: Path, show: Callable[[list[bytes]], list[str]]) -> Look
         ids = tokenizer(prompt, return_tensors="pt").input_ids
         with torch.inference_mode():
             logprobs = model(ids).logits[0].float().log_softmax(-1)
-        own = [None, *(float(logprobs[place, token]) for place, token in enumerate(ids[0, 1:]))]
+        values = [None, *(float(logprobs[place, token]) for place, token in enumerate(ids[0, 1:]))]
         mark, *rest = tokenizer.convert_ids_to_tokens(ids[0])
         parts = [bytes(byte_of[character] for character in token) for token in rest]
-        return list(zip([mark, *show(parts)], own, strict=True))
+        return list(zip([mark, *show(parts)], values, strict=True))
 
     return find
 
@@ -119,7 +119,7 @@ def test_characters_of_several_tokens_count_as_in_process(alter, show, composed)
 
 
 @pytest.mark.parametrize(
-    ("tokens", "said"),
+    ("tokens", "message"),
     [
         ([], "how many tokens it read"),  # llama.cpp: of the written token alone
         ([("The", None), (" cat", 0.0), (" sat", 0.0)], "aren't those"),  # cut short
@@ -127,13 +127,13 @@ def test_characters_of_several_tokens_count_as_in_process(alter, show, composed)
     ],
 )
 def test_a_server_without_log_probabilities_is_refused(
-    tokens: list[tuple[str, float | None]], said: str, tmp_path: Path
+    tokens: list[tuple[str, float | None]], message: str, tmp_path: Path
 ) -> None:
     with StubServer(look_back=lambda _: tokens) as stub:
         served = open_served(stub, tmp_path / "kept.sqlite")
         with pytest.raises(StoppedError, match="gives no log-probabilities of a prompt") as caught:
             served.score(ITEMS, served.adapt(settings()))
-        assert said in str(caught.value)
+        assert message in str(caught.value)
         assert "vllm serve" in str(caught.value)
         assert served.asker.journal.list_lines() == []
 
@@ -166,6 +166,6 @@ def test_by_name_each_loss_is_asked_for_once_and_without_one_the_answer_has_no_s
     ],
 )
 def test_tokens_of_another_text_are_refused(tokens: list[str], before: str, text: str) -> None:
-    given = {"tokens": tokens, "token_logprobs": [-1.0] * len(tokens)}
+    logprobs = {"tokens": tokens, "token_logprobs": [-1.0] * len(tokens)}
     with pytest.raises(RequestError, match="aren't those"):
-        read_echo(given, Reply(before + text, len(tokens), 0), before, text)
+        read_echo(logprobs, Reply(before + text, len(tokens), 0), before, text)

@@ -31,8 +31,8 @@ def test_correlations_are_scipys_in_each_group_whatever_the_order_of_rows() -> N
         groups = scores.groupby(["question", "seed"])
         expected = pd.Series({key: oracles[method](group.score, group.grade)[0] for key, group in groups})
         for frame in (scores, shuffled):
-            found = correlate(frame, methods=[method]).set_index(["question", "seed"]).measured
-            np.testing.assert_allclose(found.sort_index(), expected, rtol=1e-12, atol=1e-15)
+            result = correlate(frame, methods=[method]).set_index(["question", "seed"]).measured
+            np.testing.assert_allclose(result.sort_index(), expected, rtol=1e-12, atol=1e-15)
 
 
 def test_what_has_no_coefficient_is_missing_with_its_reason_or_zero() -> None:
@@ -41,13 +41,13 @@ def test_what_has_no_coefficient_is_missing_with_its_reason_or_zero() -> None:
     scores.loc[scores.question == "q8", "grade"] = 2.0
     scores.loc[scores.index[scores.question == "q7"][:2], "score"] = np.nan  # an answer without a score is left out
     scores.loc[scores.question == "q6", ["score", "missing"]] = np.nan, "short_list"
-    found = correlate(scores, methods=["spearman"]).set_index("question")
+    result = correlate(scores, methods=["spearman"]).set_index("question")
     reasons = {"q9": "constant_scores", "q8": "constant_labels", "q7": "fewer_than_two", "q6": "short_list"}
-    assert found.missing.to_dict() == reasons
-    assert found.measured.isna().all()
+    assert result.missing.to_dict() == reasons
+    assert result.measured.isna().all()
     zero = correlate(scores, methods=["spearman"], undefined="zero").set_index("question")
     assert zero.measured.to_dict() == {"q9": 0, "q8": 0, "q7": 0, "q6": pytest.approx(np.nan, nan_ok=True)}
-    values = average(found.reset_index())
+    values = average(result.reset_index())
     assert values.dropped_because[0] == "constant_labels 1; constant_scores 1; fewer_than_two 1; short_list 1"
     assert (values.n[0], values.dropped[0], np.isnan(values.value[0])) == (0, 4, True)
     with pytest.raises(ValueError, match="undefined is 'nought'"):
@@ -63,11 +63,11 @@ def test_what_has_no_coefficient_is_missing_with_its_reason_or_zero() -> None:
 def test_an_agreement_by_hand(undefined, seeds, because) -> None:
     # Kendall, seed 0: a = 1, b = 1, c undefined (constant labels)
     #          seed 1: a = (2 - 1) / 3 = 1/3, b undefined (constant scores), c dropped (short list)
-    given = {
+    pairs = {
         ("a", 0): ([0, 1, 2], [1, 2, 3]), ("b", 0): ([0, 1], [1, 2]), ("c", 0): ([1, 1], [1, 2]),
         ("a", 1): ([0, 1, 2], [1, 3, 2]), ("b", 1): ([1, 0], [5, 5]), ("c", 1): ([np.nan], [np.nan]),
     }  # fmt: skip
-    rows = [(*key, grade, score) for key, pair in given.items() for grade, score in zip(*pair, strict=True)]
+    rows = [(*key, grade, score) for key, pair in pairs.items() for grade, score in zip(*pair, strict=True)]
     scores = pd.DataFrame(rows, columns=["question", "seed", "grade", "score"])
     scores["missing"] = np.where(scores.score.isna(), "short_list", "")
     (row,) = average(correlate(scores, methods=["kendall"], undefined=undefined)).to_dict("records")
@@ -112,7 +112,8 @@ def test_an_average_is_the_kernels_with_questions_in_the_order_of_their_rows() -
 )
 def test_a_share_has_an_interval_with_a_width_where_all_are_equal(table, value, interval, n) -> None:
     wide = pd.DataFrame(table).rename_axis("question").reset_index()
-    row = average(wide.melt("question", var_name="k", value_name="measured"), columns="k", share=True).iloc[0]
+    measured = wide.melt("question", var_name="k", value_name="measured").assign(statistic="share")
+    row = average(measured, columns="k", share=True).iloc[0]
     assert (row.value, row.n) == (value, n)
     assert (row.low, row.high) == pytest.approx(interval, abs=1e-4)
 
@@ -120,9 +121,9 @@ def test_a_share_has_an_interval_with_a_width_where_all_are_equal(table, value, 
 def test_metrics_that_are_named_are_shares_and_a_rare_one_is_bounded_by_wilsons() -> None:
     half = pd.DataFrame({"question": range(20), "measured": [1.0, 0.0] * 10})
     both = pd.concat([half.assign(metric="da"), half.assign(metric="words")])
-    found = average(both, share=["da"]).set_index("metric")
-    assert found.low["da"] == pytest.approx(0.2993, abs=1e-4)  # Wilson's
-    assert found.low["words"] == pytest.approx(0.5 - stats.t.ppf(0.975, 19) * half.measured.std() / 20**0.5)
+    result = average(both, share=["da"]).set_index("metric")
+    assert result.low["da"] == pytest.approx(0.2993, abs=1e-4)  # Wilson's
+    assert result.low["words"] == pytest.approx(0.5 - stats.t.ppf(0.975, 19) * half.measured.std() / 20**0.5)
     rare = half.assign(metric="da", measured=[0.5] * 4 + [0.0] * 16)
     expected = proportion_confint(2, 20, method="wilson")  # a mean share of 0.1 over 20 questions
     assert average(rare, share=True)[["low", "high"]].iloc[0].tolist() == pytest.approx(expected, abs=1e-4)
@@ -134,9 +135,9 @@ def test_shares_of_pooled_items_say_what_was_drawn_and_none_of_them_has_an_inter
         {"question": range(8), "site": list("aabbccdd"), "yes": [1, 2, 1, 2, 1, 1, 2, 0], "all": 3, "of": "x"}
     )
     both = pd.concat([items, items.assign(yes=0, of="none")]).drop(columns="site")
-    found = pool(both, sums="yes", sizes="all").set_index("of")
-    assert (found.value.x, found.n.x, found.resampled.x) == (10 / 24, 24, "8 questions")
-    assert (found.low.none, found.high.none) == (0, pytest.approx(3.8415 / (8 + 3.8415), abs=1e-4))
+    result = pool(both, sums="yes", sizes="all").set_index("of")
+    assert (result.value.x, result.n.x, result.resampled.x) == (10 / 24, 24, "8 questions")
+    assert (result.low.none, result.high.none) == (0, pytest.approx(3.8415 / (8 + 3.8415), abs=1e-4))
     crossed = pool(items.assign(all=[3] * 7 + [0]), sums="yes", sizes="all", over=["question", "site"])
     assert crossed.resampled[0] == "7 questions, 4 sites"
 

@@ -52,12 +52,12 @@ def write(path: Path, content: str | bytes) -> Path:
 def test_a_table_is_read_as_the_same_json_lines(
     tmp_path: Path, name: str, separator: str, start: str, end: str
 ) -> None:
-    own = read_answers(write(tmp_path / name, start + tabulate([HEADER, *ROWS], separator, end)))
+    dataset = read_answers(write(tmp_path / name, start + tabulate([HEADER, *ROWS], separator, end)))
     same = read_answers(write(tmp_path / "my.jsonl", "\n".join(map(json.dumps, SAME))))
     for frame in ("answers", "references", "views"):
-        pd.testing.assert_frame_equal(getattr(own, frame), getattr(same, frame))
-    assert (own.questions, own.excluded, own.warnings) == (same.questions, same.excluded, same.warnings)
-    assert len(own.answers) == 3
+        pd.testing.assert_frame_equal(getattr(dataset, frame), getattr(same, frame))
+    assert (dataset.questions, dataset.excluded, dataset.warnings) == (same.questions, same.excluded, same.warnings)
+    assert len(dataset.answers) == 3
 
 
 @pytest.mark.parametrize(

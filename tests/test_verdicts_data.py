@@ -90,12 +90,12 @@ def test_committed_verdicts_are_found_but_are_nobody_s_own(root):
 
 def test_a_user_s_own_verdict_and_model_come_first(root):
     journal = open_journal(root)
-    own = replace(REPLY, text="[[2]]")
-    assert journal.keep(ENTRY, own, Verdict(2.0), spec=SPEC) == own
-    journal.keep(make_entry(0), own, Verdict(2.0), spec=SPEC)
-    assert journal.find(make_entry(0)) == own
-    journal.keep(replace(ENTRY, model="gguf:m@0|bfloat16"), own, Verdict(2.0), spec=SPEC)
-    journal.keep(replace(ENTRY, decoding=f"logits|chat{WITHOUT}top_p"), own, Verdict(2.0), spec=SPEC)
+    reply = replace(REPLY, text="[[2]]")
+    assert journal.keep(ENTRY, reply, Verdict(2.0), spec=SPEC) == reply
+    journal.keep(make_entry(0), reply, Verdict(2.0), spec=SPEC)
+    assert journal.find(make_entry(0)) == reply
+    journal.keep(replace(ENTRY, model="gguf:m@0|bfloat16"), reply, Verdict(2.0), spec=SPEC)
+    journal.keep(replace(ENTRY, decoding=f"logits|chat{WITHOUT}top_p"), reply, Verdict(2.0), spec=SPEC)
     assert [model for model, _ in journal.find_models(SPEC)] == [MODEL, "gguf:m@0|bfloat16"]
     assert journal.find_decodings(SPEC, "logits|chat") == ["logits|chat", f"logits|chat{WITHOUT}top_p"]
 
@@ -190,9 +190,9 @@ def test_the_commands_write_such_a_file_and_tell_what_is_committed(checkout: Che
     assert (done.returncode, done.stdout) == (0, f"3 rows in {path}, 3 of them new\n"), done.stderr
     other = checkout.run("verdicts", "export", "README.md")
     assert (other.returncode, "FILE is README.md; expected a name that ends in" in other.stderr) == (2, True)
-    said = checkout.run("status", "made_up/first", PRICE_IN="1", PRICE_OUT="1").stdout.splitlines()
-    assert "committed: data/verdicts/m.parquet, at no cost" in said
-    assert not [line for line in said if "price" in line and "committed" in line]
+    lines = checkout.run("status", "made_up/first", PRICE_IN="1", PRICE_OUT="1").stdout.splitlines()
+    assert "committed: data/verdicts/m.parquet, at no cost" in lines
+    assert not [line for line in lines if "price" in line and "committed" in line]
     assert "committed" not in checkout.run("status", "made_up/first", FRESH="1").stdout
     refused = checkout.run("status", "made_up/first", FRESH="yes")
     assert (refused.returncode, "FRESH is 'yes'; expected 1" in refused.stderr) == (2, True)
