@@ -149,10 +149,6 @@ def test_an_interval_of_a_mean_holds_it_in_95_of_100_samples(draw, crossed, mean
     assert COVERED[0] <= np.mean([one.low <= mean <= one.high for one in result]) <= COVERED[1]
 
 
-def draw_skewed(rng: np.random.Generator) -> tuple[Interval, float]:
-    return estimate_mean(np.exp(rng.normal(0, 0.5, 100))), math.exp(0.125)  # perplexities
-
-
 def draw_paired(rng: np.random.Generator) -> tuple[Interval, float]:
     base = draw_agreement(rng, 20)
     return estimate_difference(base + rng.normal(0.05, 0.2, base.shape), base), 0.05
@@ -183,7 +179,7 @@ def draw_correlation(rng: np.random.Generator) -> tuple[Interval, float]:
     return find_interval(r[0], r[1:], units=25, n=25), 0.5
 
 
-@pytest.mark.parametrize("draw", [draw_skewed, draw_paired, draw_ratio, draw_crossed, draw_pairs, draw_correlation])
+@pytest.mark.parametrize("draw", [draw_paired, draw_ratio, draw_crossed, draw_pairs, draw_correlation])
 def test_other_intervals_hold_their_value_in_95_of_100_samples(draw):
     rng = np.random.default_rng(0)
     samples = [draw(rng) for _ in range(1_000)]

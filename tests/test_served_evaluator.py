@@ -156,6 +156,17 @@ def test_by_name_each_loss_is_asked_for_once_and_without_one_the_answer_has_no_s
 
 
 @pytest.mark.parametrize(
+    ("tokens", "count"),
+    [(["<s>", "\u2581The", "\u2581sea"], 1), (["The", " ", "sea"], 2), (["Th", "e sea"], 1)],  # one over both counts
+)
+@pytest.mark.parametrize("more", [[], ["!"]])
+def test_tokens_are_found_by_their_text(tokens: list[str], count: int, more: list[str]) -> None:
+    logprobs = {"tokens": tokens + more, "token_logprobs": [None, *[-1.0] * (len(tokens + more) - 1)]}
+    reply = Reply("".join(["The sea", *more]), len(tokens), 1)
+    assert read_echo(logprobs, reply, "The", " sea") == (-1.0,) * count
+
+
+@pytest.mark.parametrize(
     ("tokens", "before", "text"),
     [
         (["A", " sea"], "", "The sea"),
