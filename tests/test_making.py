@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import PROJECT
 from tiny_models import LetterEmbedder
 
 from nfqa.files.answers import read_answers
@@ -25,7 +26,6 @@ from reproduction.debates.checking import check_views, read_labels, remove_rejec
 from reproduction.making import make_debates
 from reproduction.options import RunOptions
 
-PROJECT = Path(__file__).parents[1]
 SAMPLE = PROJECT / "data" / "sample"
 
 
@@ -46,21 +46,23 @@ def write(folder: Path, **files: str | bytes) -> Path:
     return folder
 
 
-# Input
-
-
-def test_questions_have_an_id_by_line_and_twins_are_refused(tmp_path: Path) -> None:
+def test_questions_have_an_id_by_line(tmp_path: Path) -> None:
     path = write(tmp_path, q='{"question": "Should  a?"}\n\n{"id": 7, "question": "b?", "partial_answers": []}\n') / "q"
     assert read_questions(path).to_numpy().tolist() == [["q1", "Should a?"], ["7", "b?"]]
-    for content, found in (
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
         ('{"question": "a?"}\n{"question": "a?"}', "line 2: question is that of line 1"),
         ('{"question": " "}', "line 1: question"),
         ("", "holds no question"),
-        ('{"id": "q1"}', "question is missing"),
         ('{"prompt": "a?"}', r"'prompt'; did you mean question\?"),
-    ):
-        with pytest.raises(ValueError, match=found):
-            read_questions(write(tmp_path, q=content) / "q")
+    ],
+)
+def test_wrong_questions_are_refused(tmp_path: Path, content: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_questions(write(tmp_path, q=content) / "q")
 
 
 def test_each_file_of_a_folder_is_a_document_or_left_out_with_its_reason(tmp_path: Path) -> None:
@@ -91,13 +93,19 @@ def test_each_file_of_a_folder_is_a_document_or_left_out_with_its_reason(tmp_pat
         "j.jsonl#3": "too large", "k": "no file", "l.txt": "no file", "m.txt": "no file",
     }  # fmt: skip
     assert len(hash_folder(folder)) == 64
-    for name, content, said in (
-        ("a.txt", " ", "no text 1"), ("j.jsonl", '{"body": "x"}', r"j\.jsonl, line 1"), ("", "", "no file"),
-        ("k.jsonl", '{"text": "x", "url": "http://a"}', "'url'; did you mean address"),
-    ):  # fmt: skip
-        made = write(tmp_path / f"wrong{name}", **{name.replace(".", "__"): content}) if name else tmp_path / "nowhere"
-        with pytest.raises(ValueError, match=said):
-            read_folder(made)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a__txt", " ", "no text 1"),
+        ("j__jsonl", '{"body": "x"}', r"j\.jsonl, line 1"),
+        ("j__jsonl", '{"text": "x", "url": "http://a"}', "'url'; did you mean address"),
+    ],
+)
+def test_a_folder_without_documents_is_refused(tmp_path: Path, name: str, content: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read_folder(write(tmp_path, **{name: content}))
 
 
 def test_a_page_is_read_in_its_encoding_and_a_reader_whose_process_ended_begins_another() -> None:
@@ -112,9 +120,6 @@ def test_a_page_is_read_in_its_encoding_and_a_reader_whose_process_ended_begins_
     reader.close()
 
 
-# Steps
-
-
 def test_queries_by_rule_look_for_both_sides() -> None:
     queries = pipeline.expand_questions(frame(id=["a", "b"], question=["Should the zoos close?", "Why?"]))
     assert queries[queries.id == "a"]["query"].tolist() == [
@@ -124,95 +129,68 @@ def test_queries_by_rule_look_for_both_sides() -> None:
 
 
 def test_untrusted_domains_go_and_a_user_s_own_texts_stay() -> None:
-    found = frame(id="q", document=["d0", "d1", "d2"], address=["", "https://a.org/x", "https://a.com/x.org"])
-    kept, dropped = pipeline.keep_trusted(found)
-    assert (kept.document.tolist(), dropped["item"].tolist()) == (["d0", "d1"], ["q: d2"])
-    assert len(pipeline.keep_trusted(found, every=True)[0]) == 3
+    result = frame(id="q", document=["d0", "d1", "d2"], address=["", "https://a.org/x", "https://a.com/x.org"])
+    left, dropped = pipeline.keep_trusted(result)
+    assert (left.document.tolist(), dropped["item"].tolist()) == (["d0", "d1"], ["q: d2"])
+    assert len(pipeline.keep_trusted(result, every=True)[0]) == 3
 
 
 def test_the_nearest_five_are_kept_and_three_are_needed() -> None:
     scores = {"a": 0.9, "b": 0.8, "c": 0.7, "d": 0.6, "e": 0.5, "f": 0.4, "g": 0.1}
-    found = frame(id="q", question="?", document=list(scores), text=list(scores), rank=1)
-    other = frame(id="r", question="!", document=["a", "g"], text=["a", "g"], rank=1)
+    many = frame(id="q", question="?", document=list(scores), text=list(scores), rank=1)
+    few = frame(id="r", question="!", document=["a", "g"], text=["a", "g"], rank=1)
     questions = frame(id=["q", "r", "s"], question=["?", "!", "."])
-    kept, dropped = pipeline.keep_nearest(
-        questions, pd.concat([found, other]), lambda pairs: np.array([scores[text] for _, text in pairs])
+    nearest, dropped = pipeline.keep_nearest(
+        questions, pd.concat([many, few]), lambda pairs: np.array([scores[text] for _, text in pairs])
     )
-    assert kept.document.tolist() == ["a", "b", "c", "d", "e"]
-    assert kept["rank"].tolist() == [1, 2, 3, 4, 5]
+    assert nearest.document.tolist() == ["a", "b", "c", "d", "e"]
+    assert nearest["rank"].tolist() == [1, 2, 3, 4, 5]
     assert dropped.groupby(["unit", "reason"]).size().to_dict() == {
         ("document", "far from the question"): 2,
         ("document", "not among the 5 nearest"): 1,
         ("question", "fewer than 3 documents"): 2,
     }
-    none, dropped = pipeline.keep_nearest(questions, found[:0], lambda pairs: np.zeros(len(pairs)))
-    assert none.empty
-    assert dropped["item"].tolist() == ["q", "r", "s"]
 
 
-def test_splits_follow_the_seed_and_have_the_paper_s_share() -> None:
-    names = [str(n) for n in range(2941)]
-    split = pipeline.split_questions(names)
-    assert (split.split == "test").sum() == 1000
-    pd.testing.assert_frame_equal(split, pipeline.split_questions(names))
-
-
-def test_a_funnel_adds_up() -> None:
-    dropped = pipeline.list_dropped("question", ["a", "b"], "r").assign(step="s")
-    funnel = pipeline.count_funnel([("s", "question", 5), ("t", "question", 3)], dropped)
-    assert funnel[["given", "kept", "dropped", "reasons"]].to_numpy().tolist() == [[5, 3, 2, "r 2"], [3, 3, 0, ""]]
-
-
-# Checking
-
-
-def make_views(**columns: Any) -> pd.DataFrame:
-    n = len(columns["point_of_view"])
-    return frame(id="q", question="aaaa", view=[f"q.{i}" for i in range(1, n + 1)], **columns)
-
-
-def test_people_s_labels_remove_what_two_reject_and_no_name_is_kept(tmp_path: Path) -> None:
+def test_two_labels_against_a_view_remove_it_and_no_name_stays(tmp_path: Path) -> None:
     rows = ["q.1,ann,1", "q.1,bob,1", "q.1,eve,0", "q.2,ann,0", "q.2,bob,0", "q.2,eve,1", "q.3,ann,1"]
-    path = write(tmp_path, l="\n".join(["item,annotator,label", *rows])) / "l"
-    labels = read_labels(path)
+    labels = read_labels(write(tmp_path, l="\n".join(["item,annotator,label", *rows])) / "l")
     assert set(labels.annotator) == {1, 2, 3}
     assert "eve" not in labels.to_csv()
-    kept, dropped = remove_rejected(frame(view=["q.1", "q.2", "q.3"]), labels)
-    assert kept["view"].tolist() == ["q.1", "q.3"]
-    assert dropped[["item", "reason", "detail"]].to_numpy().tolist() == [
-        ["q.2", "rejected by people", "2 labels against it; 2 remove it"]
-    ]
+    left, dropped = remove_rejected(frame(view=["q.1", "q.2", "q.3"]), labels)
+    assert left["view"].tolist() == ["q.1", "q.3"]
+    assert dropped.detail.tolist() == ["2 labels against it; 2 remove it"]
     with pytest.raises(ValueError, match="none of 7 labels"):
         remove_rejected(frame(view=["z.1"]), labels)
-    for wrong, said in (
-        (b"item,label\nq.1,1", "line 2: annotator is missing"),
-        (b"item,annotator,label\nq.1,a,2", "line 2: label is 2; input should be 0 or 1"),
-        (b"item,annotator,label\nq.1,a,1\n,a,1", "line 3: item is ''"),
-        (b"item,annotator,label\nq.1,a,1\nq.1,a,0", "line 3: .* is that of line 2, 'q.1'"),
-        (b"item,annotator,task,label\nq.1,a,t,1\nq.1,a,t,0", "line 3: .*labels for t is that of line 2, 'q.1'"),
-        (b"item,annotator,task,label\nq.1,a,t,1\nq.1,a,,0", "line 3: task is ''"),
-        (b"", "holds no label"), (b"item,annotator,label\nq.1,caf\xe9,1", "line 2: byte 0xe9"),
-        (b"item,annotator,label\nq.1,a,1,1,1,1\n1", "line 2: a cell has no named column"),
-    ):  # fmt: skip
-        with pytest.raises(ValueError, match=f"{tmp_path / 'l'}.*{said}"):
-            read_labels(write(tmp_path, l=wrong) / "l")
 
 
-def test_of_two_tasks_either_removes_and_labels_of_different_tasks_do_not_add_up(tmp_path: Path) -> None:
-    rejected = {"q.1": {"addresses": "ab", "supports": ""}, "q.2": {"addresses": "a", "supports": "b"}}
-    rows = [
-        f"{item},{person},{task},{int(person not in against)}"
-        for item, tasks in rejected.items()
-        for task, against in tasks.items()
-        for person in "abc"
-    ]
-    labels = read_labels(write(tmp_path, l="\n".join(["item,annotator,task,label", *rows])) / "l")
-    kept, dropped = remove_rejected(frame(view=["q.1", "q.2"]), labels)
-    assert kept["view"].tolist() == ["q.2"]
-    assert dropped["item"].tolist() == ["q.1"]
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("item,label\nq.1,1", "line 2: annotator is missing"),
+        ("item,annotator,label\nq.1,a,2", "line 2: label is 2; input should be 0 or 1"),
+        ("item,annotator,label\nq.1,a,1\nq.1,a,0", "line 3: .* is that of line 2, 'q.1'"),
+        ("item,annotator,task,label\nq.1,a,t,1\nq.1,a,t,0", "line 3: .*labels for t is that of line 2, 'q.1'"),
+        ("item,annotator,task,label\nq.1,a,t,1\nq.1,a,,0", "line 3: task is ''"),
+        ("", "holds no label"),
+        (b"item,annotator,label\nq.1,caf\xe9,1", "line 2: byte 0xe9"),
+        ("item,annotator,label\nq.1,a,1,1,1,1\n1", "line 2: a cell has no named column"),
+    ],
+)
+def test_wrong_labels_are_refused(tmp_path: Path, content: str | bytes, message: str) -> None:
+    path = write(tmp_path, l=content) / "l"
+    with pytest.raises(ValueError, match=f"{path}.*{message}"):
+        read_labels(path)
 
 
-def test_whatever_is_dropped_has_a_reason_and_more_in_words(tmp_path: Path) -> None:
+def test_labels_of_different_tasks_do_not_add_up() -> None:
+    first = frame(item="q.1", annotator=[1, 2, 3], task="addresses", label=[0, 0, 1])
+    apart = frame(item="q.2", annotator=[1, 2, 1, 2], task=["addresses"] * 2 + ["supports"] * 2, label=[0, 1, 1, 0])
+    left, _ = remove_rejected(frame(view=["q.1", "q.2"]), pd.concat([first, apart]))
+    assert left["view"].tolist() == ["q.2"]
+
+
+def test_what_a_search_does_not_bring_has_a_reason_for_each_document_and_question() -> None:
     def search(queries: Sequence[str]) -> pd.DataFrame:
         if "bad" in queries[0]:
             raise OSError
@@ -222,9 +200,8 @@ def test_whatever_is_dropped_has_a_reason_and_more_in_words(tmp_path: Path) -> N
             missing=missing, text=[" "] * len(missing),
         ).astype(object)  # fmt: skip
 
-    questions = frame(id=["a", "b", "c", "d"], question=["bad", "good", "else", "good"])
-    kept, twins = pipeline.drop_repeats(questions, EMBEDDER)
-    _, lost = pipeline.search_web(kept, pipeline.expand_questions(kept), search)
+    questions = frame(id=["a", "b", "c"], question=["bad", "good", "else"])
+    _, lost = pipeline.search_web(questions, pipeline.expand_questions(questions), search)
     assert lost[["item", "reason", "detail"]].to_numpy().tolist() == [
         ["a", "search failed", "OSError"],
         ["b: d0", "robots", "it came without a text"],
@@ -233,45 +210,19 @@ def test_whatever_is_dropped_has_a_reason_and_more_in_words(tmp_path: Path) -> N
         ["b", "no document found", "3 found, none with a text"],
         ["c", "no document found", "0 found, none with a text"],
     ]
-    addresses = ["", "", "", "https://a.com/", "none"]
-    found = frame(
-        id="b", question="good", document=list("vwxyz"), text=["good", "good", "far", "", ""], address=addresses
-    )
-    trusted, untrusted = pipeline.keep_trusted(found.assign(rank=1))
-    scores = {"good": 0.5, "far": 0.1}
-    _, few = pipeline.keep_nearest(
-        kept, trusted, lambda pairs: np.array([scores[text] for _, text in pairs]), top=1
-    )  # fmt: skip
-    assert few.detail.tolist()[-3:] == [
-        f"{n} of {size} are near enough; 3 needed" for n, size in ((0, 0), (1, 3), (0, 0))
-    ]
-    parts = frame(id=["b", "b", "b"], view=["b.1", "b.1", "b.2"])
-    none, thin = pipeline.keep_debatable(kept, parts)
-    assert none.empty
-    assert thin.detail.tolist() == [
-        "0 left (none); 3 needed", "2 left (b.1, b.2); 3 needed", "0 left (none); 3 needed"
-    ]  # fmt: skip
-    views = make_views(
+
+
+def test_a_point_of_view_is_checked_for_its_likeness_to_others_question_and_explanation() -> None:
+    views = frame(
+        id="q", question="aaaa", view=[f"q.{n}" for n in range(1, 6)],
         point_of_view=["aaab", "aaab ", "zzzz", "aacc", "aadd"],
         explanation=["aaab.", "aaab.", "zzzz.", "", "zzzz yyyy."],
-    )
-    right, checked = check_views(views, EMBEDDER)
-    assert right["view"].tolist() == ["q.1"]  # the others for their first reason
-    assert checked[["item", "reason"]].to_numpy().tolist() == [
-        ["q.2", "duplicate"], ["q.3", "far from the question"], ["q.4", "no explanation"],
-        ["q.5", "explanation far from it"],
+    )  # fmt: skip
+    right, dropped = check_views(views, EMBEDDER)
+    assert right["view"].tolist() == ["q.1"]
+    assert dropped.reason.tolist() == [  # of each the first
+        "duplicate", "far from the question", "no explanation", "explanation far from it",
     ]  # fmt: skip
-    labels = frame(item=["q.1", "q.1", "z.1"], annotator=[1, 2, 1], task="", label=0)
-    _, rejected = remove_rejected(views, labels)
-    _, left = read_folder(write(tmp_path / "d", a__txt="one", b__txt="", c__txt="one", d__pdf="%PDF", e__txt=b"\xff"))
-    dropped = pd.concat([twins, lost, untrusted, few, thin, checked, rejected, left])
-    assert (dropped.astype(str).apply(lambda cells: cells.str.strip()) != "").all(axis=None)
-    said = " | ".join(dropped.detail)
-    for words in ("with: aaab", "of a.txt", "domain a.com, not under edu, gov", "cosine 0.100; 0.3 needed", "rank 2"):
-        assert words in said
-
-
-# The whole
 
 
 @pytest.fixture
@@ -290,36 +241,40 @@ ASKED = SAMPLE / "debate_questions.jsonl"
 TEXTS = SAMPLE / "debate_documents"
 
 
+def make(root: Path, **options: Any) -> tuple[int, pd.DataFrame]:
+    """A run's exit code and what it removed, nothing of it without a reason."""
+    code = make_debates(root, RunOptions(), ASKED, **options)
+    (folder,) = (root / "build" / "debates").iterdir()
+    removed = pd.read_csv(folder / "removed.csv")
+    assert removed.notna().all(axis=None)
+    return code, removed
+
+
 @pytest.mark.slow
 def test_the_bundled_questions_become_what_score_reads(own_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["debates", str(ASKED), "--documents", str(TEXTS)]) == 0
-    said = capsys.readouterr().out
-    assert "extractive: sentences of the documents" in said
+    assert "extractive: sentences of the documents" in capsys.readouterr().out
     (folder,) = (own_root / "build" / "debates").iterdir()
-    made = [json.loads(line) for line in (folder / "debates.jsonl").read_text().splitlines()]
-    assert all(list(line) == ["id", "question", "partial_answers"] for line in made)
-    assert all(set(answer) == {"point_of_view", "explanation"} for line in made for answer in line["partial_answers"])
+    debates = [json.loads(line) for line in (folder / "debates.jsonl").read_text().splitlines()]
     split = [line for name in ("test", "dev") for line in (folder / f"{name}.jsonl").read_text().splitlines()]
     assert sorted(split) == sorted((folder / "debates.jsonl").read_text().splitlines())
 
     anchors, texts = pd.read_csv(folder / "anchors.csv"), read_folder(TEXTS)[0].set_index("document").text
-    assert all(said in texts[name] for name, said in zip(anchors.document, anchors.text, strict=True))
+    assert all(text in texts[name] for name, text in zip(anchors.document, anchors.text, strict=True))
     explained = anchors[anchors.part == "explanation"].groupby("view").text.agg(" ".join)
-    assert sorted(explained) == sorted(answer["explanation"] for line in made for answer in line["partial_answers"])
+    assert sorted(explained) == sorted(part["explanation"] for line in debates for part in line["partial_answers"])
 
     funnel, removed = (pd.read_csv(folder / f"{name}.csv") for name in ("funnel", "removed"))
-    counted = removed.groupby(["step", "unit"]).size()
+    counts = removed.groupby(["step", "unit"]).size()
     for row in funnel.itertuples():
-        assert (row.given - row.kept, row.kept) == (row.dropped, row.given - counted.get((row.step, row.unit), 0))
+        assert (row.given - row.kept, row.kept) == (row.dropped, row.given - counts.get((row.step, row.unit), 0))
     assert removed.reason.value_counts()["near-duplicate"] == 1
-    assert removed.reason.value_counts()["domain not trusted"] >= 1
     assert removed.notna().all(axis=None)
 
-    assert sum(len(line["partial_answers"]) for line in made) > 3 * len(made)
     answers = own_root / "answers.jsonl"
-    answers.write_text("".join(json.dumps({"id": line["id"], "generation": "Yes and no."}) + "\n" for line in made))
+    answers.write_text("".join(json.dumps({"id": line["id"], "generation": "Yes and no."}) + "\n" for line in debates))
     read = read_answers(answers, folder / "debates.jsonl")
-    assert [len(q.partial_answers) for q in read.questions] == [len(line["partial_answers"]) for line in made]
+    assert [len(q.partial_answers) for q in read.questions] == [len(line["partial_answers"]) for line in debates]
 
 
 @pytest.mark.slow
@@ -349,16 +304,14 @@ def test_a_failed_search_ends_the_run_as_failed_with_the_rest_made(
             raise OSError("no route to host")
         return texts.assign(query=queries[0])
 
-    assert make_debates(own_root, RunOptions(), ASKED, search_with=search) == 1
-    (folder,) = (own_root / "build" / "debates").iterdir()
-    removed = pd.read_csv(folder / "removed.csv")
-    assert removed[removed.reason == "search failed"][["item", "detail"]].to_numpy().tolist() == [
-        ["zoos", "no route to host"]
-    ]
-    made = [json.loads(line)["id"] for line in (folder / "debates.jsonl").read_text().splitlines()]
-    left = removed[removed.unit == "question"]["item"]
-    assert sorted([*made, *left]) == sorted(read_questions(ASKED).id)
+    code, removed = make(own_root, search_with=search)
+    assert code == 1
+    failed = removed[removed.reason == "search failed"]
+    assert failed[["item", "detail"]].to_numpy().tolist() == [["zoos", "no route to host"]]
+    (path,) = (own_root / "build" / "debates").glob("*/debates.jsonl")
+    made = [json.loads(line)["id"] for line in path.read_text().splitlines()]
     assert made
+    assert sorted([*made, *removed[removed.unit == "question"]["item"]]) == sorted(read_questions(ASKED).id)
     assert "no route to host" in capsys.readouterr().err
 
 
@@ -371,15 +324,6 @@ def test_what_a_run_can_not_use_is_refused(own_root: Path) -> None:
         make_debates(own_root, RunOptions(roles={"generator": "openai:a,openai:b"}), ASKED, TEXTS)
 
 
-def make(root: Path, **how: Any) -> tuple[int, pd.DataFrame]:
-    """A run's exit code and what it removed, nothing of it without a reason."""
-    code = make_debates(root, RunOptions(), ASKED, **how)
-    (folder,) = (root / "build" / "debates").iterdir()
-    removed = pd.read_csv(folder / "removed.csv")
-    assert removed.notna().all(axis=None)
-    return code, removed
-
-
 @pytest.mark.slow
 def test_labels_that_change_are_read_again_also_as_a_csv_escapes_their_items(
     own_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -388,77 +332,54 @@ def test_labels_that_change_are_read_again_also_as_a_csv_escapes_their_items(
     rows = [f"'@zoos.{view},{person},1\n" for view in range(1, 6) for person in "ab"]
     labels = write(tmp_path / "l", l="item,annotator,label\n" + "".join(rows)) / "l"
     assert make_debates(own_root, RunOptions(), questions, TEXTS, labels=labels) == 0
-    two = [row.replace(",1\n", f",{task},1\n") for row in rows for task in ("first", "second")]
-    tasks = write(tmp_path / "two", l="item,annotator,task,label\n" + "".join(two)) / "l"
-    assert make_debates(own_root, RunOptions(), questions, TEXTS, labels=tasks) == 0
-    printed = capsys.readouterr().out
-    assert re.findall(r"fleiss_kappa +NaN +5 items_judged_by:2 *(\S*)\n", printed) == ["", "first", "second"]
+    assert re.search(r"fleiss_kappa +NaN +5 items_judged_by:2", capsys.readouterr().out)
     labels.write_text(labels.read_text().replace(",1\n", ",0\n"))
     with pytest.raises(ValueError, match=r"is left \(no point of view left\): give more documents .*GENERATOR="):
         make_debates(own_root, RunOptions(), questions, TEXTS, labels=labels)
     (folder,) = (own_root / "build" / "debates").iterdir()
     removed = pd.read_csv(folder / "removed.csv")
     removed = removed[removed.reason.isin(["rejected by people", "no point of view left"])].tail(2)
-    assert removed[["step", "item", "reason", "detail"]].to_numpy().tolist() == [
-        ["people's labels", "'@zoos.5", "rejected by people", "2 labels against it; 2 remove it"],
-        ["left after labels", "'@zoos", "no point of view left", "0 left (none); 1 needed"],
+    assert removed[["step", "item", "reason"]].to_numpy().tolist() == [
+        ["people's labels", "'@zoos.5", "rejected by people"],
+        ["left after labels", "'@zoos", "no point of view left"],
     ]
     assert (folder / "debates.jsonl").read_text() == ""
 
 
 @pytest.mark.slow
 def test_a_page_that_timed_out_and_a_domain_that_was_not_trusted_are_asked_for_again(own_root: Path) -> None:
-    texts, asked = read_folder(TEXTS)[0].assign(rank=1, address="https://a.example.com", missing="timeout"), []
+    texts, requests = read_folder(TEXTS)[0].assign(rank=1, address="https://a.example.com", missing="timeout"), []
 
     def search(queries: Sequence[str]) -> pd.DataFrame:
-        asked.append(queries[0])
+        requests.append(queries[0])
         first = texts.index == 0
-        return texts.assign(query=queries[0], text=texts.text.where(~first | (len(asked) > 9), ""))
+        return texts.assign(query=queries[0], text=texts.text.where(~first | (len(requests) > 9), ""))
 
     code, removed = make(own_root, search_with=search, every=True)
-    assert ((removed.reason == "timeout").sum(), code, len(asked)) == (9, 0, 9)
+    assert ((removed.reason == "timeout").sum(), code, len(requests)) == (9, 0, 9)
     assert (make(own_root, search_with=search, every=True)[1].reason != "timeout").all()
-    assert len(asked) == 18
+    assert len(requests) == 18
     make(own_root, search_with=search, every=True)
-    assert len(asked) == 18
+    assert len(requests) == 18
     with pytest.raises(ValueError, match="no question"):  # what DOMAINS=all found is not what the trusted ones are
         make(own_root, search_with=search)
-    assert len(asked) == 27
+    assert len(requests) == 27
 
 
 @pytest.mark.slow
-def test_a_folder_with_too_little_on_a_question_is_counted_and_says_what_to_give(
-    own_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    bread = {f"{n}__txt": f"Loaf {n} needs flour, water, salt and a long rest before it is baked." for n in range(4)}
-    with pytest.raises(ValueError, match=r"fewer than 3 documents\): give more documents .*DOMAINS=all.*; .*removed"):
-        make(own_root, documents=write(tmp_path / "bread", **bread))
+def test_a_run_without_a_question_left_says_what_to_give_and_leaves_nothing_of_an_earlier_one(own_root: Path) -> None:
+    bread = "Loaf {} needs flour, water, salt and a long rest before it is baked."
+    texts = read_folder(TEXTS)[0].assign(rank=1)
+    assert make(own_root, search_with=lambda queries: texts.assign(query=queries[0]))[0] == 0
     (folder,) = (own_root / "build" / "debates").iterdir()
+    for path in folder.glob("steps.sqlite*"):
+        path.unlink()
+    documents = frame(document=[*"abcd"], address="", text=[bread.format(name) for name in "abcd"], rank=1)
+    with pytest.raises(ValueError, match=r"fewer than 3 documents\): give more documents .*DOMAINS=all.*; .*removed"):
+        make(own_root, search_with=lambda queries: documents.assign(query=queries[0]))
     removed = pd.read_csv(folder / "removed.csv")
     assert removed.notna().all(axis=None)
     assert set(removed[removed.unit == "question"].detail[1:]) == {"0 of 4 are near enough; 3 needed"}
     assert removed.detail.str.fullmatch(r"cosine -?0\.\d{3}; 0\.3 needed").sum() == 36
-    said = capsys.readouterr().out
-    assert re.search(r"nearest documents +document +far from the question +36\n", said)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("text", ["", "Nothing of the kind is said.", "Zoos?"])
-def test_where_no_question_is_left_the_run_says_so_and_leaves_nothing_of_an_earlier_one(
-    own_root: Path, text: str
-) -> None:
-    documents = pd.DataFrame({"document": ["a", "b", "c"], "address": "", "text": text, "rank": 1})
-    (own_root / "build" / "debates").mkdir()
-    for every_text, missing in ((read_folder(TEXTS)[0].assign(rank=1), ""), (documents, "empty")):
-        found = every_text.assign(missing=missing)
-        search = lambda queries, found=found: found.assign(query=queries[0])  # noqa: E731
-        for path in (own_root / "build" / "debates").rglob("steps.sqlite*"):
-            path.unlink()
-        if missing:
-            with pytest.raises(ValueError, match=r"no question .* is left .*: give more documents about them"):
-                make(own_root, search_with=search)
-        else:
-            assert make(own_root, search_with=search)[0] == 0
-    (folder,) = (own_root / "build" / "debates").iterdir()
     assert (folder / "debates.jsonl").read_text() == ""
     assert not any((folder / f"{name}.jsonl").exists() for name in ("test", "dev"))

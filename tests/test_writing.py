@@ -20,7 +20,6 @@ from nfqa.models.chat import Request
 from nfqa.opening import Asking
 from reproduction.debates import write
 from reproduction.debates.checking import check_views
-from reproduction.debates.extract import join_views
 from reproduction.debates.write import choose_points, list_points, write_parts, write_queries
 from reproduction.judging import open_generators, open_judges, read_prompt_set
 from reproduction.making import make_debates
@@ -61,43 +60,42 @@ def make_root(folder: Path) -> None:
 
 
 def test_documents_are_cut_to_equal_shares_only_where_they_do_not_fit_together(model, monkeypatch):
-    shown = []
-    writer = model(lambda request: shown.append(request.prompt) or "[]")
+    prompts = []
+    writer = model(lambda request: prompts.append(request.prompt) or "[]")
     long = pd.DataFrame({"id": ["p", "p", "q", "q"], "question": ["pp?", "pp?", "qq?", "qq?"]})
     long = long.assign(document=["d1", "d2"] * 2, text=["1" * 90, "2" * 10, "3" * 90, "4" * 11])
     monkeypatch.setattr(write, "ROOM", 100)
     list_points(long, writer, PROMPTS)
-    first, second = sorted(shown, key=lambda prompt: "qq?" in prompt)
-    assert "1" * 90 in first
-    assert "2" * 10 in first
-    assert "3" * 50 in second
-    assert "3" * 51 not in second
-    assert "4" * 11 in second
+    longest = [max(len(part) for part in re.findall(f"{n}+", " ".join(prompts))) for n in (1, 2, 3, 4)]
+    assert longest == [90, 10, 50, 11]
 
 
 def test_a_reply_is_read_strictly_and_what_it_loses_has_a_reason() -> None:
     reply = json.dumps([point("A  b.", 1, 1, 2), point("a b.", 1), point("C.", 0), point("D.", 4), point("E.", 3)])
-    expected = [(1, "A b.", (1, 2)), (5, "E.", (3,))]
-    assert choose_points(reply, 3)[0] == expected
-    for words in ("```json\n{}\n```", "Here [1] they are:\n\n{}\nAny more?", "A:\n```\n{}\n```\nThat is:\n{}"):
-        assert choose_points(words.replace("{}", reply), 3)[0] == expected
-    assert [(place, why) for place, why, _ in choose_points(reply, 3)[1]] == [
-        (2, "repeats a point of view"),
-        (3, "names a document that isn't there"),
-        (4, "names a document that isn't there"),
-    ]
-    unreadable = (
-        "Sure: []",
-        "[" * 9999,
-        json.dumps([{"point_of_view": "x"}]),
-        "{}",
-        f"{json.dumps([point('A.', 1)])} or {json.dumps([point('B.', 1)])}",
-    )
-    for bad, why in (
-        (None, "no reply"), ("[]", "no points of view"), *((text, "unreadable reply") for text in unreadable)
-    ):  # fmt: skip
-        points, refused = choose_points(bad, 3)
-        assert (points, [(place, reason) for place, reason, _ in refused]) == ([], [(0, why)])
+    for text in (reply, f"Here [1] they are:\n\n```json\n{reply}\n```\nAny more?"):
+        points, refused = choose_points(text, 3)
+        assert points == [(1, "A b.", (1, 2)), (5, "E.", (3,))]
+        assert [(place, why) for place, why, _ in refused] == [
+            (2, "repeats a point of view"),
+            (3, "names a document that isn't there"),
+            (4, "names a document that isn't there"),
+        ]
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (None, "no reply"),
+        ("[]", "no points of view"),
+        ("Sure: []", "unreadable reply"),
+        ("[" * 9999, "unreadable reply"),
+        (json.dumps([{"point_of_view": "x"}]), "unreadable reply"),
+        (f"{json.dumps([point('A.', 1)])} or {json.dumps([point('B.', 1)])}", "unreadable reply"),
+    ],
+)
+def test_a_reply_without_points_of_view_has_a_reason(reply: str | None, reason: str) -> None:
+    points, refused = choose_points(reply, 3)
+    assert (points, [(place, why) for place, why, _ in refused]) == ([], [(0, reason)])
 
 
 def test_written_sentences_keep_their_document_and_what_is_not_anchored_goes(model: Any) -> None:
@@ -125,24 +123,6 @@ def test_written_sentences_keep_their_document_and_what_is_not_anchored_goes(mod
         ["sentence", "q.2: Qq qq qq.", "no source near"],
         ["point of view", "q.3", "explanation not anchored"],
     ]
-    assert re.fullmatch(r"cosine 0\.\d{3}; 0\.5 needed", dropped.detail[0])
-    joined = join_views(parts)
-    assert joined.explanation.tolist() == ["Aa aa ab. Aa ab ab.", "Bb bb bc. Aa aa ab."]
-
-
-def test_a_question_whose_reply_can_not_be_used_is_dropped_and_the_rest_goes_on(model: Any) -> None:
-    both = pd.concat([FOUND, FOUND.assign(id="r", question="bad?"), FOUND.assign(id="s", question="none?")])
-
-    replies = {"bad?": "I can't.", "none?": "[]", "aaaa?": json.dumps([point("a", 1)])}
-
-    def rule(request: Request) -> str:
-        return next(reply for asked, reply in replies.items() if asked in request.prompt)
-
-    points, dropped = list_points(both, model(rule), PROMPTS)
-    assert points[["id", "view"]].to_numpy().tolist() == [["q", "q.1"]]
-    assert points.documents.tolist() == [["d1"]]
-    assert dropped[["item", "reason"]].to_numpy().tolist() == [["r", "unreadable reply"], ["s", "no points of view"]]
-    assert (dropped.detail != "").all()
 
 
 def test_queries_are_one_a_line_with_the_question_first(model: Any) -> None:
@@ -164,8 +144,8 @@ def test_the_judge_removes_what_it_rejects_and_what_it_says_nothing_readable_of(
         "id": "q", "question": "?a", "view": ["q.1", "q.2", "q.3"], "point_of_view": ["aa", "bb", "cc"],
         "explanation": ["qq.", "bb.", "cc."],
     })  # fmt: skip
-    kept, dropped = check_views(views, EMBEDDER, judge=judge)
-    assert kept["view"].tolist() == ["q.1"]
+    left, dropped = check_views(views, EMBEDDER, judge=judge)
+    assert left["view"].tolist() == ["q.1"]
     assert dropped[["reason", "detail"]].to_numpy().tolist() == [
         ["rejected by the judge", "verdict 0; 1 accepts"],
         ["no verdict (unreadable)", "no 0 or 1 could be read from the judge's reply"],
@@ -201,25 +181,21 @@ def test_a_run_with_a_generator_writes_explains_and_names_its_sources(model: Any
     )
     (judged,) = (each for each in (tmp_path / "build" / "debates").iterdir() if each != folder)
     removed = pd.read_csv(judged / "removed.csv")
-    assert removed.notna().all(axis=None)
-    few = removed[removed.reason == "no point of view left"]
-    assert few[["step", "item", "detail"]].to_numpy().tolist() == [
-        ["left after checking", "zoos", "0 left (none); 1 needed"]
-    ]
+    assert removed[removed.reason == "no point of view left"]["item"].tolist() == ["zoos"]
 
 
 @pytest.mark.slow
 def test_another_prompt_makes_the_points_of_view_again(model: Any, tmp_path: Path) -> None:
-    asked: list[str] = []
-    model(lambda request: asked.append(request.prompt) or "[]")  # type: ignore[func-returns-value]
+    requests: list[str] = []
+    model(lambda request: requests.append(request.prompt) or "[]")  # type: ignore[func-returns-value]
     make_root(tmp_path)
     (tmp_path / "prompts").unlink()
     shutil.copytree(PROJECT / "prompts", tmp_path / "prompts")
     files = SAMPLE / "debate_questions.jsonl", SAMPLE / "debate_documents"
     for words, n_asked in (("", 2), ("", 0), ("Be brief.", 1)):  # of the zoos: queries and points of view
-        asked.clear()
+        requests.clear()
         template = tmp_path / "prompts" / "own" / "extract_views.txt"
         template.write_text(f"{words}\n{template.read_text()}")
         with pytest.raises(ValueError, match="no question"):
             make_debates(tmp_path, RunOptions(roles={"generator": "openai:writer"}), *files)
-        assert len([prompt for prompt in asked if "zoos be closed" in prompt]) == n_asked
+        assert len([prompt for prompt in requests if "zoos be closed" in prompt]) == n_asked
