@@ -36,8 +36,8 @@ def run_notebook(name: str, *, out: Path, tags: Sequence[str] = (), **parameters
 
     No language model is asked unless `judge` names one.
     """
-    given = {"data": "sample", "out": str(out), "judge": ""} | parameters
-    return run_cells(PROJECT / "notebooks" / f"{name}.ipynb", given, tags)
+    options = {"data": "sample", "out": str(out), "judge": ""} | parameters
+    return run_cells(PROJECT / "notebooks" / f"{name}.ipynb", options, tags)
 
 
 def run_artefact(identifier: str, *, out: Path, tags: Sequence[str] = (), **parameters: Any) -> dict[str, Any]:

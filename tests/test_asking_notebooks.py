@@ -86,9 +86,6 @@ def choose_small(identifier: str, **roles: str) -> dict[str, Any]:
     }
 
 
-# Of every notebook that asks -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("identifier", ASKING)
 def test_a_plan_counts_what_is_then_asked_and_a_second_run_asks_nothing(identifier, run, tmp_path, monkeypatch) -> None:
     small = choose_small(identifier, judge="openai:any", generator="openai:writer")
@@ -115,8 +112,6 @@ def test_without_a_model_nothing_is_asked(identifier, run, tmp_path, monkeypatch
     assert not (tmp_path / "journal.sqlite").exists()
 
 
-# LINKAGE: the published rows -----------------------------------------------------------------------------------------
-
 TABLES = [f"table_{number:02}" for number in range(2, 11)]
 AS_PUBLISHED = {"table_09": {"judge_seeds": 3}, "table_10": {"judge_seeds": 3}, "table_06": {"limit": None}}
 
@@ -129,14 +124,14 @@ def list_judged(name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_every_published_row_of_a_judge_has_its_like_when_a_rule_answers(name, run, tmp_path) -> None:
+def test_every_published_row_of_a_judge_has_its_like_when_a_rule_answers(name, run) -> None:
     small = {
         "limit": 4,
         "n_seeds": 2,
+        "judge_candidates": 100,
         "judge": "openai:any",
         "generator": "openai:a, openai:b",
-        "judge_candidates": 100,
-    }  # all
+    }
     known = {parameter: small[parameter] for parameter in small if parameter in ASKING.get(f"linkage/{name}", small)}
     table = run(f"linkage/{name}", **known | AS_PUBLISHED.get(name, {}))["table"]
     assert list_judged(name)
@@ -145,11 +140,7 @@ def test_every_published_row_of_a_judge_has_its_like_when_a_rule_answers(name, r
         assert len(rows) == 1, columns
         # Equal candidates under four lists are few: few questions keep any.
         assert name == "table_06" or rows.value.notna().all(), columns
-    missing = table[table.statistic == "missing_verdicts"]
-    assert set(missing.value) == {0}
-    assert set(table.origin) == {"sample"}
-    files = {path.name for path in (tmp_path / "out").glob(f"{name}.*")}
-    assert files >= {f"{name}.csv", f"{name}.png", f"{name}.usage.json"}
+    assert set(table.value[table.statistic == "missing_verdicts"]) == {0}
 
 
 def mumble(request: Request) -> str:
@@ -159,12 +150,9 @@ def mumble(request: Request) -> str:
 
 def test_an_unreadable_verdict_is_missing_and_counted_and_never_a_default(model, run) -> None:
     model(mumble)
-    asked = run("linkage/table_07", *ASK, judge="openai:any")["asked"]
-    assert 0.05 < asked.score.isna().mean() < 0.5
-    assert set(asked[asked.score.isna()].missing) == {"unreadable"}
     names = run("linkage/table_05", judge="openai:any")
     share = names["table"].query("judge == 'judge' and statistic == 'missing_verdicts'")
-    assert (share.dropped_because == "unreadable " + share.dropped.astype(int).astype(str))[share.dropped > 0].all()
+    assert share.value.between(0.05, 0.5).any()
     row = names["table"].query("judge == 'judge' and metric == 'listwise' and statistic == 'acc_best'").iloc[0]
     assert row.dropped_because == f"unreadable {row.dropped}"
     assert row.n + row.dropped == len(names["webglm"].questions)
@@ -178,9 +166,7 @@ def test_solved_examples_come_from_another_dataset_than_the_judged_one(model, ru
     others = {question.text for question in names["lab"].load("antique").questions}
     questions = [re.findall(r"<question>\n(.*?)\n</question>", prompt, re.DOTALL) for prompt in prompts]
     assert {len(texts) - 1 for texts in questions} == {0, 1, 3, 5}
-    for *examples, question in questions:
-        assert question in judged
-        assert set(examples) <= others
+    assert all(texts[-1] in judged and {*texts[:-1]} <= others for texts in questions)
 
 
 def test_references_are_written_by_generators_or_degraded_by_rule(run) -> None:
@@ -189,12 +175,8 @@ def test_references_are_written_by_generators_or_degraded_by_rule(run) -> None:
     assert set(rows.training) == {"zero-shot", "trained"}
     assert rows.signature.str.contains("generators:openai:a+openai:b", regex=False).all()
     table = run("linkage/table_03", judge="openai:any", n_seeds=1, limit=4, judge_candidates=100)["table"]
-    judged = {columns["metric"] for columns in list_judged("table_03") if match_rows(table, columns).any()}
-    assert judged == {"pointwise"}  # sees no reference, so it is the same either way
     assert set(table.query("judge == 'judge' and metric == 'listwise'").references) == {"degraded"}
 
-
-# DebateQA ------------------------------------------------------------------------------------------------------------
 
 SYSTEMS, JUDGES = {"gpt_4o", "writer", "gemma_2_9b"}, {"strict", "lenient"}
 FORMS = {"demonstrations", "zero_shot", "with_question"}
@@ -202,28 +184,19 @@ RATED = load("overton", data="sample")
 # Of an artefact: rows of its table, and the members of some columns there.
 ROWS: dict[str, dict[str, dict[str, set[Any]]]] = {
     "table_04": {
-        "statistic == 'mean' and metric == 'pd'": {
-            "system": SYSTEMS, "evaluator": {"one", "three"}, "variant": {"paper", "released"},
-        },
+        "statistic == 'mean' and metric == 'pd'": {"system": SYSTEMS, "evaluator": {"one", "three"}},
         "statistic == 'mean' and metric == 'da'": {"system": SYSTEMS, "judge": JUDGES},
-        "metric == 'answers'": {"value": {0}},
     },
     "figure_03": {"pairs == ''": {"evaluator": {"one"}, "against_evaluator": {"three"}}},
-    "figure_04": {"statistic == statistic": {"dataset": {"sample_debateqa_test"}}},
     "figure_06": {"statistic == 'mean'": {"system": SYSTEMS}},
-    "figure_07": {"statistic == statistic": {"among": {3}}, "k == 1": {"value": {1, 2, 3}}},
+    "figure_07": {"k == 1": {"value": {1, 2, 3}}},
     "figure_08": {"metric == 'pd' and along == 'both'": {"evaluator": {"one", "three"}, "generator": SYSTEMS}},
     "figure_09": {"metric == 'da' and along == 'both'": {"judge": JUDGES, "generator": SYSTEMS}},
-    "figure_10": {
-        "statistic == statistic": {"cut": {*(f"about {tokens} tokens" for tokens in (50, 100, 200, 400)), "whole"}}
-    },
+    "figure_10": {"cut == cut": {"cut": {*(f"about {tokens} tokens" for tokens in (50, 100, 200, 400)), "whole"}}},
     "figure_13": {"by == 'written'": {"origin": {"sample"}}},
     "table_05": {
-        "difference_from == '' and metric == 'da'": {
-            "generator": SYSTEMS, "level": {"basic", "comprehensive", "detailed"}, "judge": JUDGES,
-        },
-        "metric == 'pd'": {"evaluator": {"one", "three"}},
-        "statistic == statistic": {"answers": {"prompted"}},
+        "difference_from == '' and metric == 'da'": {"generator": SYSTEMS, "judge": JUDGES},
+        "metric == 'pd'": {"evaluator": {"one", "three"}, "answers": {"prompted"}},
     },
     "table_07": {"generator == generator": {"generator": {1, 2, 3}}},
     "table_18": {"statistic == statistic": {"answer": {"gpt_4o", "gpt_4o, with passages", "the question alone"}}},
@@ -286,8 +259,8 @@ def test_a_claim_without_a_text_in_one_cell_of_the_grid_has_no_mean_over_it(run,
     ("identifier", "judge"), [("debateqa/table_03", "hf:any/model"), ("debateqa/figure_05", "openai:any")]
 )
 def test_a_judge_decides_in_every_form_and_a_model_in_process_from_its_logits_too(identifier, judge, run) -> None:
-    names = run(identifier, judge=judge, resamples=20, **{} if "table" in identifier else {"answers": 5})
-    judged, table = names["judged"], names["table"]
+    names = run(identifier, *ASK, judge=judge, resamples=20, **{} if "table" in identifier else {"answers": 5})
+    judged = names["judged"]
     forms = {*product(["da"], FORMS, ["text"]), ("delphi_acknowledgement", "", "text")}
     forms |= {*product(["da"], FORMS, ["logits"])} if judge.startswith("hf:") else set()
     assert set(judged.groupby(["metric", "form", "reading"]).groups) == forms
@@ -295,29 +268,14 @@ def test_a_judge_decides_in_every_form_and_a_model_in_process_from_its_logits_to
     unknown = judged.form.isin(["with_question", ""])  # the texts of these answers' questions aren't released
     assert set(judged[unknown].missing) == {"no_question"}
     assert judged[~unknown].score.notna().all()
-    assert (~unknown).sum() == names["lab"].tally.verdicts
     assert set(judged[~unknown & (judged.reading == "logits")].score) <= {0.0}  # the rule's first label leads
-    if "table" in identifier:
-        decided = table.query("method == 'judge' and statistic == 'accuracy' and value == value")
-        assert {*zip(decided.form, decided.reading, strict=True)} == {
-            *product(["demonstrations", "zero_shot"], ["text", "logits"])
-        }
-
-
-def test_answers_are_thinned_by_hash_and_keep_their_order(run) -> None:
-    few, more = (run("debateqa/figure_05", *ASK, judge="", answers=count)["drawn"] for count in (5, 6))
-    assert len(few) == 5
-    assert set(few.question) < set(more.question)
-    assert few.index.is_monotonic_increasing
 
 
 def test_a_generator_searches_in_steps_and_one_collects_for_all(model, run) -> None:
     def reply(request: Request) -> str:
         if "Nothing was searched yet." in request.prompt:
             return "Thought: begin\nSearch: homework" if "homework" in request.prompt else "no decision"
-        if "Search: homework" in request.prompt:
-            return "Finish"
-        return "" if "cars" in request.prompt and "document number" in request.prompt else "Some say yes, others no."
+        return "Finish" if "Search: homework" in request.prompt else "Some say yes, others no."
 
     model(reply)
     names = run("debateqa/table_06", *ASK, generator="openai:a, openai:b", collector=2)
@@ -327,7 +285,6 @@ def test_a_generator_searches_in_steps_and_one_collects_for_all(model, run) -> N
     assert written.made.str.endswith("|collector:openai:b").equals(written.retrieval == "react")
     read = written[written.retrieval == "react"].groupby("generator").documents.agg(list)
     assert read[1] == read[2]
-    assert written[written.retrieval == "vanilla"].text.isna().any()
     with pytest.raises(ValueError, match="collector is 2; expected at most 1"):
         run("debateqa/table_06", *ASK, generator="openai:a", collector=2)
 
@@ -375,28 +332,12 @@ def test_a_metric_that_agrees_with_people_is_found_to(rate) -> None:
 
 
 def test_rankings_of_one_annotator_and_of_all_are_compared_with_a_metric(rate) -> None:
-    names = rate("table_02")
-    table = names["table"]
+    table = rate("table_02")["table"]
     form = {"dataset": RATED.name, "metric": "pd", "evaluator": "small", "variant": "geometric"}
     for ranking in ("elo", "bradley_terry"):
         each = pick(table, annotators="each", ranking=ranking, statistic="spearman", **form)
         assert each.value > 0.7  # mean ratings and comparisons won order the systems almost alike
         assert each.n + each.dropped == RATED.ratings.rater.nunique()
-        ceiling = {"dataset": RATED.name, "metric": "people_left_out", "annotators": "each", "ranking": ranking}
-        assert -1 <= pick(table, statistic="kendall", **ceiling).value <= 1
         judged = {"dataset": RATED.name, "metric": "g_eval", "judge": "judge", "ranking": ranking}
         together = pick(table, annotators="together", statistic="kendall", **judged)
-        assert (together.n, together.dropped) == (len(RATED.systems), 0)
-        assert (np.isnan(together.low), together.resampled) == (True, "1 group")
-
-
-def test_annotators_of_one_group_have_no_other_to_compare_with(rate) -> None:
-    table = rate("figure_02")["table"]
-    assert set(table.raters) == {"same_questions", ""}
-    mean = pick(table, dataset=RATED.name, metric="elo", raters="same_questions", statistic="spearman")
-    single = table[pd.to_numeric(table.annotator).notna()]  # the pairs of the heat map are all there are
-    assert mean.value == pytest.approx(single.value.mean(), abs=1e-5)
-    assert (mean.n, np.isnan(mean.low)) == (len(single), True)
-    same = table[table.statistic == "share_in_bin"]
-    assert same.value.sum() == pytest.approx(1)
-    assert pd.to_numeric(same.bin_from).between(-1, 0.8).all()
+        assert (together.n, np.isnan(together.low), together.resampled) == (len(RATED.systems), True, "1 group")
