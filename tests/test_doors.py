@@ -31,7 +31,6 @@ from reproduction.papers import list_chosen, read_papers
 
 WHY = {"question": "Why is the sky blue?", "references": ["Air scatters short waves more.", "It mirrors the sea."]}
 WHETHER = {"question": "Should pupils wear uniforms?", "partial_answers": ["They make all equal.", "They limit us."]}
-HOW = {"question": "How do I sleep better?"}
 TWO = [{"system": "a", "text": "Air scatters short waves, some say."}, {"system": "b", "text": "It is the sea."}]
 
 
@@ -59,20 +58,19 @@ def list_changed(root: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "words"),
     [
         (ask(WHY), "needs views"),
         (ask(WHETHER), "needs references"),
-        (ask(HOW, WHY, WHETHER), "needs references"),
         (ask(WHY | WHETHER, answers=["Short waves.", "The sea, I say."]), "LINKAGE, embedded judge"),
     ],
-    ids=["references", "views", "all", "no systems"],
+    ids=["references", "views", "no systems"],
 )
-def test_a_file_of_each_kind_is_scored_with_a_report(place: Checkout, tmp_path, lines, said) -> None:
+def test_a_file_of_each_kind_is_scored_with_a_report(place: Checkout, tmp_path, lines, words) -> None:
     (tmp_path / "my.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     done = place.run("score", str(tmp_path / "my.jsonl"), "--out", str(tmp_path / "scores"), DATA="", PROFILE="")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert said in done.stdout
+    assert words in done.stdout
     assert "No two systems differ significantly under any metric." in done.stdout
     made = {path.name for path in (tmp_path / "scores").iterdir()}
     assert {"parts", "scores.csv", "summary.csv", "report.ipynb", "use_your_own_answers.png"} <= made
@@ -89,8 +87,8 @@ def test_the_released_format_is_scored(place: Checkout, tmp_path) -> None:
     lines = [json.dumps({"id": name, "generation": text}) for name, text in texts.items()]
     (tmp_path / "generations.jsonl").write_text("\n".join(lines))
     points = [{"point_of_view": text, "explanation": "So."} for text in WHETHER["partial_answers"]]
-    asked = {1: WHETHER["question"], 2: "Should homework be banned?", 3: "Should zoos close?"}
-    lines = [json.dumps({"id": name, "question": text, "partial_answers": points}) for name, text in asked.items()]
+    texts_of = {1: WHETHER["question"], 2: "Should homework be banned?", 3: "Should zoos close?"}
+    lines = [json.dumps({"id": name, "question": text, "partial_answers": points}) for name, text in texts_of.items()]
     (tmp_path / "test.jsonl").write_text("\n".join(lines))
     words = ["score", str(tmp_path / "generations.jsonl"), "--questions", str(tmp_path / "test.jsonl"), "--methods=da"]
     done = place.run(*words, "--out", str(tmp_path / "out"), DATA="", PROFILE="")
@@ -144,9 +142,9 @@ def test_committed_results_are_checked_and_claims_are_told(place: Checkout) -> N
     "target", ["reproduce", "check", "claims", "figures", "report", "status", "fetch", "lab", "score"]
 )
 def test_make_runs_the_command_of_each_door(target: str) -> None:
-    given = ["make", "-n", target, f"VENV={sys.prefix}", *(["ANSWERS=my.jsonl"] if target == "score" else [])]
-    said = subprocess.run(given, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
-    assert f"-m reproduction {target}" in said or (target == "lab" and "jupyter lab" in said)
+    arguments = ["make", "-n", target, f"VENV={sys.prefix}", *(["ANSWERS=my.jsonl"] if target == "score" else [])]
+    output = subprocess.run(arguments, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+    assert f"-m reproduction {target}" in output or (target == "lab" and "jupyter lab" in output)
 
 
 @pytest.fixture
@@ -164,8 +162,8 @@ def make(tmp_path: Path) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("door", "kind", "whole"),
-    [("reproduce", "INT", True), ("reproduce", "TERM", False), ("answers", "INT", True)],
-    ids=["Ctrl-C twice", "make is told twice", "a server hangs"],
+    [("reproduce", "TERM", False), ("answers", "INT", True)],
+    ids=["make is ended twice", "Ctrl-C twice while a server hangs"],
 )
 def test_a_door_that_is_interrupted_twice_ends(checkout: Checkout, make: list[str], door, kind, whole) -> None:
     copy_project(checkout.root, "prompts")
@@ -182,9 +180,9 @@ def test_a_door_that_is_interrupted_twice_ends(checkout: Checkout, make: list[st
         for _ in range(2):
             (os.killpg if whole else os.kill)(process.pid, getattr(signal, f"SIG{kind}"))
             time.sleep(0.2)
-        said = process.communicate(timeout=30)[0]
+        output = process.communicate(timeout=30)[0]
     assert time.monotonic() - began < 5
-    assert (said.count(MESSAGE), "Error 130" in said) == (1, True), said
+    assert (output.count(MESSAGE), "Error 130" in output) == (1, True), output
     assert list_processes(checkout.root) == list_litter(checkout.root) == []
     with lock_file(checkout.root / "build" / "lock", "held"):
         pass
