@@ -11,12 +11,10 @@ from typing import Self
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_asking import SPEC, Scripted
 from test_listwise import StubEmbedder
 
 from nfqa.files.records import Answer, Question, QuestionSet
 from nfqa.judge.asking import Asker, Tally
-from nfqa.judge.journal import Journal
 from nfqa.kernels.parse import Verdict
 from nfqa.metrics.references import Draw
 from nfqa.models.chat import Decoding, Reply, Request
@@ -98,8 +96,8 @@ class Prompts:
 class Writer:
     """A made-up model: its best answer names the prompt's kind and the seed, its lower ones name the writer."""
 
-    def __init__(self, name: str, broken: str = "no prompt", said: str = "") -> None:
-        self.name, self.broken, self.said = name, broken, said
+    def __init__(self, name: str, broken: str = "no prompt", reply: str = "") -> None:
+        self.name, self.broken, self.reply_text = name, broken, reply
         self.spec = SimpleNamespace(identity=f"openai:{name}")
         self.decoding, self.tally = Decoding(), Tally()
 
@@ -112,7 +110,7 @@ class Writer:
     def ask(self, requests: list[Request], read: Callable[[Reply, Request], Verdict]) -> list[Verdict]:
         return [
             Verdict(None, "timeout") if self.broken in one.prompt
-            else read(Reply(self.said or self._complete(one.prompt, one.seed), 1, 1), one)
+            else read(Reply(self.reply_text or self._complete(one.prompt, one.seed), 1, 1), one)
             for one in requests
         ]  # fmt: skip
 
@@ -130,20 +128,19 @@ def write(questions: list[Question], *writers: Writer, truth: Truth = "one", see
 QUESTIONS = [make_question({"good": 3, f"bad {i}": 0}, f"question {i}?") for i in range(30)]
 
 
-@pytest.mark.parametrize("lower", ["ABC", "ABCDE"])
-def test_the_first_writes_the_best_answer_and_each_grade_is_drawn_from_the_others(lower: str) -> None:
-    writers = [Writer("first"), *(Writer(name) for name in lower)]
+def test_the_first_writes_the_best_answer_and_each_grade_is_drawn_from_the_others() -> None:
+    writers = [Writer(name) for name in ("first", *"ABC")]
     draws = write(QUESTIONS, *writers)
-    taken: Counter = Counter()
+    counts: Counter = Counter()
     for draw in draws:
         assert draw.best.text.startswith("best by first under 0 from write_best: {'question': 'question ")
         assert "'truth': 'good'" in draw.best.text
         assert [answer.label for answer in draw.references] == [3, 2, 1, 0]
         assert [answer.text.split()[1] for answer in draw.references[1:]] == ["2", "1", "0"]
-        taken.update(answer.text[0] for answer in draw.references[1:])
+        counts.update(answer.text[0] for answer in draw.references[1:])
         assert [answer.label for answer in draw.candidates] == [0]  # the truth has left
-    assert set(taken) == set(lower)  # never the first
-    assert min(taken.values()) > 45 / len(lower)  # of 90, twice as many expected each
+    assert set(counts) == {*"ABC"}  # never the first
+    assert min(counts.values()) > 15  # of 90, 30 expected each
     assert draws == write(QUESTIONS, *writers)
     other = write(QUESTIONS, *writers, seed=1)
     assert [d.references[1].text[0] for d in draws] != [d.references[1].text[0] for d in other]
@@ -159,39 +156,19 @@ def test_a_missing_or_unreadable_list_drops_the_question_with_the_reason() -> No
     whole, no_best = write(QUESTIONS[:2], Writer("A", broken="question 1?"))
     assert (whole.dropped, no_best.dropped) == (None, "no_generated_list")
     assert (no_best.references, no_best.candidates) == ((), ())
-    for writer in (Writer("A", broken="write_lower"), Writer("A", said="  ")):
+    for writer in (Writer("A", broken="write_lower"), Writer("A", reply="  ")):
         assert write(QUESTIONS[:1], writer, truth="none")[0].dropped == "no_generated_list"
-
-
-def test_a_completion_that_was_cut_is_asked_for_again_then_missing_and_counted() -> None:
-    whole = "Answer1: one\nAnswer2: two\nAnswer3: three"
-
-    def answer(prompt: str, _: int) -> str | Reply:
-        if prompt.startswith("write_best"):
-            return "the best"
-        return Reply(whole[:-2], 1, 1, "length") if "question 0?" in prompt else whole
-
-    asker = Asker(SPEC, lambda _: Scripted(answer), Journal(), Decoding())
-    first, second = write(QUESTIONS[:2], asker)  # type: ignore[arg-type]
-    assert (first.dropped, second.dropped) == ("no_generated_list", None)
-    assert second.references[-1].text == "three"
-    assert asker.tally.missing == {"cut_short": 1}
-    assert asker.tally.requests == 2 + 2 + asker.retries
 
 
 @pytest.mark.parametrize(
     "text",
     [
         "Answer1: one Answer2: two Answer3: three",
-        "Answer1: one\nAnswer2: two\nAnswer3: three\n",
         "Sure! Here they are.\n\nAnswer 1: one\n\nAnswer 2: two\n\nAnswer 3: three",
         "**Answer 1**: one\n**Answer 2**: two\n**Answer 3**: three",
         "### Answer 1\none\n### Answer 2\ntwo\n### Answer 3\nthree",
         "[Answer1]: one\n[Answer2]: two\n[Answer3]: three",
-        "ANSWER_1. one\nANSWER_2. two\nANSWER_3. three",
-        "answer1) one\nanswer2) two\nanswer3) three",
         "Answer1： one\nAnswer2： two\nAnswer3： three",
-        "- Answer-1 - one\n- Answer-2 - two\n- Answer-3 - three",
         '"Answer1": one\n"Answer2": two\n"Answer3": three',
         "Answer1: one\nAnswer2: two\nAnswer3: three\nAnswer4: four",
         "Answer2: x\nAnswer1: one\nAnswer2: two\nAnswer3: three",  # the first run in order
@@ -204,10 +181,8 @@ def test_a_completion_is_split_into_its_answers(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "one, two, three",
         "Answer1: one\nAnswer2: two",
         "Answer1: one\nAnswer3: three\nAnswer2: two",
-        "Answer1: one\nAnswer2:\nAnswer3: three",
         "Answer1: one\nAnswer2: two\nAnswer3: **",
         "Answer1 is better than Answer2 and Answer3 is worst.",
     ],
@@ -237,10 +212,10 @@ def test_lists_by_rule_for_every_question_and_seed_take_foreign_texts_from_other
     assert list(draws.seed) == [0] * 12 + [1] * 12
     assert set(draws.references) == {references}
     for draw in draws.draw:
-        own = draw.question.text.split()[-1].strip("?")
+        number = draw.question.text.split()[-1].strip("?")
         assert len(draw.references) == 4
         if truth == "none":
-            assert [answer.text.split()[1] == own for answer in draw.references] == [True, True, True, False]
+            assert [answer.text.split()[1] == number for answer in draw.references] == [True, True, True, False]
     again = draw_stand_ins([SET], truth=truth, seeds=[1], embedder=StubEmbedder())
     assert list(again.draw) == list(draws.draw[12:])
 

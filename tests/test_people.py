@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nfqa.metrics.statistics import average, subtract
+from nfqa.metrics.statistics import average
 from reproduction.studies.people import (
     compare_answers,
     correlate_halves,
@@ -33,7 +33,7 @@ def make_ratings(*questions: dict[str, list[float]]) -> pd.DataFrame:
     """Ratings of the systems a, b, c by named raters, question by question; NaN is an answer that was not rated."""
     rows = [
         {"dataset": "made_up", "question": str(q), "rater": rater, "system": system, "rating": rating}
-        for q, given in enumerate(questions) for rater, row in given.items()
+        for q, options in enumerate(questions) for rater, row in options.items()
         for system, rating in zip("abc", row, strict=True) if not np.isnan(rating)
     ]  # fmt: skip
     frame = pd.DataFrame(rows, columns=["dataset", "question", "rater", "system", "rating"])
@@ -41,8 +41,8 @@ def make_ratings(*questions: dict[str, list[float]]) -> pd.DataFrame:
 
 
 def rank(ratings: pd.DataFrame, rule: str, *by: str) -> pd.DataFrame:
-    found = rank_systems(compare_answers(ratings), rule, by=by)
-    return found.pivot(index=by or None, columns="system", values="strength")
+    result = rank_systems(compare_answers(ratings), rule, by=by)
+    return result.pivot(index=by or None, columns="system", values="strength")
 
 
 # Rater 0 rates 5 3 1 and rater 1 rates 1 3 5 on question 0; rater 2, alone on question 1, rates all alike.
@@ -50,21 +50,21 @@ OPPOSED = make_ratings({"x": [5, 3, 1], "y": [1, 3, 5]}, {"z": [2, 2, 2]})
 
 
 def test_every_two_answers_of_a_rater_are_compared():
-    found = compare_answers(make_ratings({"x": [5, 3, 3], "y": [NAN, 3, 5]}))
-    assert found[["rater", "left", "right", "outcome"]].to_numpy().tolist() == [
+    result = compare_answers(make_ratings({"x": [5, 3, 3], "y": [NAN, 3, 5]}))
+    assert result[["rater", "left", "right", "outcome"]].to_numpy().tolist() == [
         [0, "a", "b", 1], [0, "a", "c", 1], [0, "b", "c", 0.5], [1, "b", "c", 0],
     ]  # fmt: skip
-    assert set(found.dataset) == {"made_up"}
+    assert set(result.dataset) == {"made_up"}
     with pytest.raises(ValueError, match="no ratings by people"):
         compare_answers(make_ratings())
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_each_rater_has_a_ranking(rule):
-    found = rank(OPPOSED, rule, "rater")
-    assert found.loc[0].rank().tolist() == [3, 2, 1]
-    assert found.loc[1].rank().tolist() == [1, 2, 3]
-    assert np.ptp(found.loc[2]) == pytest.approx(0)
+    result = rank(OPPOSED, rule, "rater")
+    assert result.loc[0].rank().tolist() == [3, 2, 1]
+    assert result.loc[1].rank().tolist() == [1, 2, 3]
+    assert np.ptp(result.loc[2]) == pytest.approx(0)
     partly = rank_systems(compare_answers(make_ratings({"x": [5, 3, NAN], "y": [5, 3, 1]})), rule, by=["rater"])
     assert partly.system.tolist() == ["a", "b", "a", "b", "c"]
 
@@ -72,8 +72,8 @@ def test_each_rater_has_a_ranking(rule):
 def test_bradley_terry_of_a_rater_by_hand():
     # a is preferred to b; with 0.1 ties between all pairs of a, b, c a has 1.05 + 0.05 wins, and with strengths p, 1/p
     # and 1 it is expected to have 1.1 p / (p + 1/p) + 0.1 p / (p + 1): p = 3.612 solves it
-    found = rank(make_ratings({"x": [5, 3, NAN]}, {"y": [NAN, 3, 3]}), "bradley_terry", "rater").loc[0]
-    p = np.exp((found.a - found.b) / 2)
+    result = rank(make_ratings({"x": [5, 3, NAN]}, {"y": [NAN, 3, 3]}), "bradley_terry", "rater").loc[0]
+    p = np.exp((result.a - result.b) / 2)
     assert p == pytest.approx(3.612, abs=1e-3)
     assert 1.1 * p / (p + 1 / p) + 0.1 * p / (p + 1) == pytest.approx(1.1, abs=1e-6)
 
@@ -84,18 +84,6 @@ def test_resampled_rankings_follow_the_raters_drawn():
     table = drawn.pivot(index="resample", columns="system", values="strength")
     assert (table.shape, table.index.min()) == ((50, 3), 1)  # 0 is for what was measured
     assert set(np.sign((table.a - table.c).round(6))) == {-1, 0, 1}  # x more often puts a first, y more often c
-    elo = resample_rankings(comparisons, "elo", over="rater", resamples=50, seed=1)
-    elo = elo.pivot(index="resample", columns="system", values="strength")
-    decided = (table.a - table.c).round(6) != 0
-    assert (np.sign(elo.a - elo.c) == np.sign(table.a - table.c))[decided].all()
-
-
-def test_resampled_groups_bring_all_their_raters():
-    comparisons = compare_answers(OPPOSED).assign(group=lambda rows: rows.question.astype(int) + 1)
-    for rule in RULES:  # x and y, who are opposed, are drawn together, and z has no preference
-        drawn = resample_rankings(comparisons, rule, over="group", resamples=20, orders=200)
-        table = drawn.pivot(index="resample", columns="system", values="strength")
-        assert (table.a - table.c).abs().max() == pytest.approx(0, abs=1)
 
 
 def test_raters_are_grouped_by_the_questions_that_they_share():
@@ -118,15 +106,11 @@ def test_alpha_of_raters_who_agree_and_of_one_rater():
     assert np.isnan(measure_alpha(make_ratings({"x": [5, 3, 1]}), resamples=5).value[0])
 
 
-def test_alpha_of_the_published_example():
+def test_alpha_of_the_published_example_to_which_what_one_rated_alone_adds_nothing():
     assert measure_krippendorff_alpha(WORKED) == pytest.approx(0.815, abs=5e-4)
-
-
-def test_alpha_without_items_that_two_rated_or_without_variation():
     alone = [[*row, 1 if i == 0 else NAN] for i, row in enumerate(WORKED)]
     assert measure_krippendorff_alpha(alone) == pytest.approx(measure_krippendorff_alpha(WORKED), abs=1e-12)
-    assert np.isnan(measure_krippendorff_alpha([[3, 3], [3, 3]]))
-    assert np.isnan(measure_krippendorff_alpha([[1, NAN], [NAN, 2]]))
+    assert np.isnan(measure_krippendorff_alpha([[3, 3], [3, 3]]))  # without variation
 
 
 def test_kappa_takes_the_items_that_the_usual_number_of_raters_labelled():
@@ -135,22 +119,17 @@ def test_kappa_takes_the_items_that_the_usual_number_of_raters_labelled():
     row = measure_kappa(ratings, "rating", items=["question", "system"]).iloc[0]
     assert (row.statistic, row.value, row.n, row.dropped) == ("fleiss_kappa", 1.0, 2, 1)
     assert row.signature == "items_judged_by:2"
-    most = pd.DataFrame({"item": list("aaabbc"), "label": [1, 1, 0, 1, 1, 2]})
-    highest = measure_kappa(most, "label", items=["item"], raters="most").iloc[0]
-    assert (highest.value, highest.n, highest.dropped) == (pytest.approx(-0.5), 1, 2)  # P = 1/3, E = 5/9
     # three raters, three items: 111, 110, 000. P = (1 + 1/3 + 1) / 3 = 7/9; shares 5/9, 4/9: E = 41/81
     three = pd.DataFrame({"item": list("aaabbbccc"), "label": [1, 1, 1, 1, 0, 1, 0, 0, 0]})
     assert measure_kappa(three, "label", items=["item"]).value[0] == pytest.approx(22 / 40, abs=1e-12)
     assert np.isnan(measure_kappa(three.assign(label=1), "label", items=["item"]).value[0])  # nothing could disagree
-    alone = measure_kappa(make_ratings({"x": [1, 2, 3]}), "rating", items=["question", "system"]).iloc[0]
-    assert np.isnan(alone.value)
 
 
 def test_halves_that_agree_do_and_halves_without_two_raters_are_dropped():
     ratings = {name: [5, 3, 1] for name in "uvwxyz"}
-    found = correlate_halves(make_ratings(ratings, ratings), splits=10).set_index(["level", "statistic"])
-    assert set(found.index) == {(level, name) for level in ("question", "system") for name in ("spearman", "kendall")}
-    np.testing.assert_allclose(found[["value", "spread", "n", "dropped"]], [[1, 0, 10, 0]] * 4, atol=1e-12)
+    result = correlate_halves(make_ratings(ratings, ratings), splits=10).set_index(["level", "statistic"])
+    assert set(result.index) == {(level, name) for level in ("question", "system") for name in ("spearman", "kendall")}
+    np.testing.assert_allclose(result[["value", "spread", "n", "dropped"]], [[1, 0, 10, 0]] * 4, atol=1e-12)
     # x and y are opposed: a half of one of them and two others, who rate all alike, is his alone
     opposed = correlate_halves(
         make_ratings({"w": [2, 2, 2], "x": [5, 3, 1], "y": [1, 3, 5], "z": [2, 2, 2]}), splits=40
@@ -168,8 +147,3 @@ def test_raters_weigh_alike_whatever_their_number_of_questions():
     assert (row["n"], row["dropped"], row["dropped_because"]) == (4, 1, "constant_labels 1")
     by_question = average(measured, over="question", within="rater")
     assert by_question.value[0] == pytest.approx((0 + 1 - 1) / 3)
-    both = pd.concat([measured.assign(metric="m"), measured.assign(metric="base", measured=[0, 0, 0, 1, 1])])
-    (gap,) = subtract(
-        both, both.metric == "base", across=["metric"], named="base", over="rater", within="question"
-    ).to_dict("records")
-    assert (gap["value"], gap["n"]) == (pytest.approx((1 / 3 - 1) / 2 - 0.5), 2)

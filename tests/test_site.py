@@ -121,22 +121,17 @@ def _see(page: Any) -> str:
 def test_index_has_claims_then_key_then_artefacts_with_their_states(site: Path) -> None:
     page = _open(site, "index.html")
     assert [section["id"] for section in page("section")] == ["claims-toy", "key", "artefacts-toy"]
-    assert "All 2 findings that text or captions state: as published fails 2; here holds 1, not" in _see(page)
     # As published 0.2088 is below 0.5; ours, 0.2088 [0.19, 0.22], above 0.1; of judged there is none of ours.
     claims = {claim.select_one(".says").text: _see(claim) for claim in page.select(".claims details")}
     assert [*claims] == ["Overlap beats noise.", "Judging is costly.", "Judging < noise."]  # the headline first
     assert "✗ fails: 0 of 1 holds Ours: ✓ holds: 1 of 1 holds" in claims["Overlap beats noise."]
     assert "Ours: ⊘ not testable here" in claims["Judging < noise."]
-    assert "needs judge" in claims["Judging < noise."]
     rows = [_see(row) for row in page.select("#artefacts-toy li")]
     # 5 published numbers: 0.208812 rounds to 0.2088; rho 0.101 is 0.006 from 0.095; 0.25 is far from 0.301.
     assert "= 1 equal ≈ 1 near † 1 differs, explained ≠ 1 differs ○ 1 not run" in rows[0]
     assert "¶ 1 paper ● 4 measured ⇄ 1 stand-in" in rows[0]
-    assert ["◐ measured in part the rest needs" in rows[0], "○ not run needs generator" in rows[1]] == [True, True]
+    assert "○ not run needs generator" in rows[1]
     assert "□ no numbers" in rows[2]
-    linked = [[link.text for link in claim("a")] for claim in page.select(".claims details")]
-    assert linked == [["Table 1"], ["Table 1"], ["Table 1"]]  # "Tables 1 and 2" are words
-    assert len(_open(site, "toy/table_01.html").select(".claims details")) == 3
 
 
 def test_page_has_the_papers_table_values_with_origin_and_stand_ins(site: Path) -> None:
@@ -190,15 +185,13 @@ def test_every_formula_of_the_notebooks_is_mathml(tmp_path: Path) -> None:
     assert not re.findall(r"\\[a-z]+|\$[^$\n]*\\\w+", page.get_text())  # none is left as it was written
 
 
-def test_equal_inputs_give_equal_bytes_wherever_they_are(tmp_path: Path) -> None:
-    contents = []
-    for name in ("here", "there"):
-        place = _make_checkout(tmp_path / name)
-        for _ in range(2):
-            build_site(place)  # over an old one
-        pages = place.site.rglob("*.html")
-        contents.append({path.relative_to(place.site): path.read_bytes() for path in pages})
-    assert contents[0] == contents[1]
+def test_equal_inputs_give_equal_bytes_wherever_they_are(site: Path, tmp_path: Path) -> None:
+    place = _make_checkout(tmp_path)
+    for _ in range(2):
+        build_site(place)  # over an old one
+    one, other = ({path.relative_to(root): path.read_bytes() for path in root.rglob("*.html")}
+                  for root in (site, place.site))  # fmt: skip
+    assert one == other
 
 
 def test_failed_build_names_the_file_and_leaves_the_old_site(tmp_path: Path) -> None:
@@ -219,16 +212,8 @@ def test_other_runs_are_marked_partial_and_only_an_artefact_without_notebook_say
     build_site(place)
     for path in place.site.rglob("*.html"):
         assert "Partial" in _see(_open(place.site, str(path)))
-    shown = _see(_open(place.site, "toy/table_01.html"))
-    assert [part for part in ("not run on this machine", "Ours is < theirs.") if part not in shown] == []
-
-
-@pytest.mark.slow
-def test_report_of_the_committed_results_is_small(tmp_path: Path) -> None:
-    root = find_root()
-    pages = [*build_site(Place(root, tmp_path, is_full=True)).parent.rglob("*.html")]
-    assert len(pages) > 60
-    assert [path for path in pages if path.stat().st_size > 600_000] == []
+    text = _see(_open(place.site, "toy/table_01.html"))
+    assert [part for part in ("not run on this machine", "Ours is < theirs.") if part not in text] == []
 
 
 @pytest.mark.slow
