@@ -38,9 +38,9 @@ def judge_sample(asker: Asker) -> dict[str, list[dict[str, object]]]:
     draws = [draw_list(question, (3, 2, 1, 0), seed=0) for question in questions]
     table = {}
     for method in METHODS:
-        found = judge_draws(draws, method, LanguageJudge(asker, read_own()))
-        kept = found[["draw", "answer", "value", "reason"]].astype(object)
-        table[method] = kept.where(kept.notna(), None).to_dict("records")
+        verdicts = judge_draws(draws, method, LanguageJudge(asker, read_own()))
+        columns = verdicts[["draw", "answer", "value", "reason"]].astype(object)
+        table[method] = columns.where(columns.notna(), None).to_dict("records")
     return table
 
 

@@ -95,31 +95,31 @@ def reply_by_rule(request: Request) -> str:
 def audit(sent: Iterable[Sent], journal: Path, killed: dict[str, float], *, concurrency: int) -> Findings:
     """The journal held against the server's log; `killed`: when each killed run was, by the server's clock."""
     sent = list(sent)
-    said = defaultdict(set)
+    texts = defaultdict(set)
     by_run: dict[str, set[tuple[str, str, int]]] = defaultdict(set)
     count: Counter[tuple[str, str, int]] = Counter()
-    found = Findings(replies=len(sent), kills=len(killed))
+    result = Findings(replies=len(sent), kills=len(killed))
     for each in sent:
         key = (each.model, hash_text(each.prompt), each.seed)
-        said[key].add(each.text)
+        texts[key].add(each.text)
         by_run[each.run].add(key)
         count[key] += 1
-        found.late += each.run in killed and each.time > killed[each.run] + LATEST
+        result.late += each.run in killed and each.time > killed[each.run] + LATEST
     kept_by: dict[str, set[tuple[str, str, int]]] = defaultdict(set)
     with sqlite3.connect(f"file:{journal}?mode=ro", uri=True) as db:
         rows = db.execute("SELECT model, prompt, seed, text, verdict, run FROM replies").fetchall()
     for model, prompt, seed, text, verdict, run in rows:
         key = (model.removeprefix("openai:"), prompt, scatter_seed(seed, prompt))
         kept_by[run].add(key)
-        found.wrong += text not in said[key] or not _holds(text, verdict)
-    found.kept = len(rows)
-    kept = set().union(*kept_by.values())
+        result.wrong += text not in texts[key] or not _holds(text, verdict)
+    result.kept = len(rows)
+    in_journal = set().union(*kept_by.values())
     unkept = {run: keys - kept_by[run] for run, keys in by_run.items()}
-    found.in_flight = sum(len(unkept[run]) for run in killed if run in unkept)
-    found.paid_twice = len(sent) - len(count)
-    found.lost = len(count.keys() - kept)
-    found.lost += sum(max(0, len(keys) - (concurrency if run in killed else 0)) for run, keys in unkept.items())
-    return found
+    result.in_flight = sum(len(unkept[run]) for run in killed if run in unkept)
+    result.paid_twice = len(sent) - len(count)
+    result.lost = len(count.keys() - in_journal)
+    result.lost += sum(max(0, len(keys) - (concurrency if run in killed else 0)) for run, keys in unkept.items())
+    return result
 
 
 def _holds(text: str, verdict: float | None) -> bool:
@@ -143,12 +143,12 @@ class Storm:
         """A run, known to the server by its name; with a key that occurs in verdicts, and must change none."""
         run = f"{self.folder.name}-{self.started}"
         self.started += 1
-        own = {name: value for name, value in os.environ.items() if not name.startswith(("NFQA_", "OPENAI_"))}
-        own |= {"OPENAI_API_KEY": "1", "OPENAI_CUSTOM_HEADERS": f"X-Run: {run}", "NFQA_RUN": run}
-        own |= {"PYTHONPATH": str(SCRIPT.parents[1] / "src"), "OMP_NUM_THREADS": "1"}
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("NFQA_", "OPENAI_"))}
+        environment |= {"OPENAI_API_KEY": "1", "OPENAI_CUSTOM_HEADERS": f"X-Run: {run}", "NFQA_RUN": run}
+        environment |= {"PYTHONPATH": str(SCRIPT.parents[1] / "src"), "OMP_NUM_THREADS": "1"}
         with (self.folder / f"{run}.log").open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, *map(str, command)], env=own | variables,
+                [sys.executable, *map(str, command)], env=environment | variables,
                 stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
         return run, process
@@ -173,9 +173,9 @@ class Storm:
 
     def audit(self) -> Findings:
         """What the journal and the server's log say."""
-        found = audit(self.server.sent, self.journal, self.killed, concurrency=CONCURRENCY)
-        found.calls, found.crashed = len(self.server.bodies), self.crashed
-        return found
+        result = audit(self.server.sent, self.journal, self.killed, concurrency=CONCURRENCY)
+        result.calls, result.crashed = len(self.server.bodies), self.crashed
+        return result
 
 
 def storm_askers(folder: Path, *, calls: int, kills: int, seed: int) -> Findings:
@@ -205,7 +205,7 @@ def storm_askers(folder: Path, *, calls: int, kills: int, seed: int) -> Findings
                     storm.kill(run, psutil.Process(running[run].pid))
                     running.pop(run).wait()
                 time.sleep(0.002)
-        found = storm.audit()
+        result = storm.audit()
         model = RuleModel(STUB, reply_by_rule)  # as the server, without one
         undisturbed = judge_sample(Asker(STUB, lambda _: model, Journal(), Decoding()))
         tables = [json.loads(file.read_text()) for file in folder.glob("stub-*.json")]
@@ -213,11 +213,11 @@ def storm_askers(folder: Path, *, calls: int, kills: int, seed: int) -> Findings
             for method, rows in undisturbed.items():
                 pairs = zip(rows, table[method], strict=True)
                 cells = [(row != other, other["reason"] in PASSES) for row, other in pairs]
-                found.wrong += sum(differs and not passing for differs, passing in cells)
-                found.wrong += sum(passing for _, passing in cells) > 0.05 * len(cells)  # a table of holes
+                result.wrong += sum(differs and not passing for differs, passing in cells)
+                result.wrong += sum(passing for _, passing in cells) > 0.05 * len(cells)  # a table of holes
         if not tables:
             raise ValueError("no table was completed; let it make more calls")
-        return found
+        return result
 
 
 def storm_runner(folder: Path, *, kills: int, seed: int) -> Findings:
@@ -249,23 +249,23 @@ def storm_runner(folder: Path, *, kills: int, seed: int) -> Findings:
                 if run not in storm.killed:
                     most = max(most, len(server.bodies) - before)
                     storm.crashed += ended != 0
-        found, patience = storm.audit(), time.monotonic() + LATEST
+        result, patience = storm.audit(), time.monotonic() + LATEST
         while (left := _list_processes(root)) and time.monotonic() < patience:
             time.sleep(0.5)
-        found.late += len(left)
+        result.late += len(left)
         files = (root / "build" / "variants").glob("*/sample/results/linkage/table_05.csv")
         tables = [read_values(file).drop(columns="signature") for file in files]
-        found.wrong += sum(not table.equals(tables[0]) for table in tables)
-        return found
+        result.wrong += sum(not table.equals(tables[0]) for table in tables)
+        return result
 
 
 def _list_processes(folder: Path) -> list[int]:
     """Those at work in a folder, zombies apart."""
-    found = []
+    result = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            found += [process.pid] if process.cwd() == str(folder) else []
-    return found
+            result += [process.pid] if process.cwd() == str(folder) else []
+    return result
 
 
 def main() -> int:
@@ -275,17 +275,17 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=80, help="of processes that ask")
     parser.add_argument("--runner-kills", type=int, default=20, help="of a runner's processes, and interruptions")
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
+    options = parser.parse_args()
     broken = False
     with tempfile.TemporaryDirectory(prefix="soak.") as name:
         askers, runners = Path(name) / "askers", Path(name) / "runners"
-        parts = {"askers": lambda: storm_askers(askers, calls=given.calls, kills=given.kills, seed=given.seed)}
-        if given.runner_kills:
-            parts["runners"] = lambda: storm_runner(runners, kills=given.runner_kills, seed=given.seed)
+        parts = {"askers": lambda: storm_askers(askers, calls=options.calls, kills=options.kills, seed=options.seed)}
+        if options.runner_kills:
+            parts["runners"] = lambda: storm_runner(runners, kills=options.runner_kills, seed=options.seed)
         for part, storm in parts.items():
-            found = storm()
-            broken |= found.broken
-            print(f"{part}: {found}{'  BROKEN' if found.broken else ''}", flush=True)
+            result = storm()
+            broken |= result.broken
+            print(f"{part}: {result}{'  BROKEN' if result.broken else ''}", flush=True)
     return int(broken)
 
 
