@@ -83,33 +83,20 @@ def test_a_mark_that_is_none_is_missing_with_its_reason(baseline, completion, re
 
 
 THOUGHTS = [
-    ("<think>", "</think>"), ("<thinking>", "</thinking>"), ("<reasoning>", "</reasoning>"),
-    ("<thought>", "</thought>"),
-    ("<seed:think>", "</seed:think>"), ("[THINK]", "[/THINK]"),
+    ("<think>", "</think>"),
     ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
-]  # fmt: skip
-SAID: dict[str, float] = {begin + "[[0]] or 1? Answer: 0" + end + "[[1]]": 1 for begin, end in THOUGHTS}
-SAID |= {begin + "So [[1]]" + end: math.nan for begin, end in (*THOUGHTS, *((begin, "") for begin, _ in THOUGHTS))}
-SAID |= dict.fromkeys(
-    [
-        "I count 1 view and 0 others.",
-        "1 of 2 sides is named.",
-        "It deserves a 1, maybe.",
-        "In 2001 there was 1.",
-        "1st",
-    ],
-    math.nan,
-)
-
-
+]
+SCORES: dict[str, float] = {begin + "[[0]] or 1? Answer: 0" + end + "[[1]]": 1 for begin, end in THOUGHTS}
+SCORES |= {"<think>So [[1]]</think>": math.nan, "<think>So [[1]]": math.nan}
+SCORES |= dict.fromkeys(["I count 1 view and 0 others.", "It deserves a 1, maybe.", "In 2001 there was 1."], math.nan)
 OURS = [(name, False) for name in (*BASELINES, *get_args(Form))]
 
 
 @pytest.mark.parametrize(("name", "released"), [*OURS, *((name, True) for name in get_args(Form)[:2])])
 def test_a_completion_is_read_only_as_what_it_says(name, released, tmp_path):
     prompts = use_made_up_script(tmp_path) if released else PROMPTS
-    for completion, score in SAID.items():
-        judge = make_judge(lambda prompt, said=completion: "1. Read." if "numbered steps" in prompt else said)
+    for completion, score in SCORES.items():
+        judge = make_judge(lambda prompt, text=completion: "1. Read." if "numbered steps" in prompt else text)
         ask = partial(judge_awareness, form=name) if name in get_args(Form) else partial(mark_baseline, baseline=name)
         marks = ask(PAIRS[:1], judge=replace(judge, prompts=prompts))
         np.testing.assert_array_equal(marks.score, [score], err_msg=completion)
@@ -129,12 +116,12 @@ def test_empty_answers_are_not_asked_for_and_leave_others_in_place_and_long_ones
 def test_answers_of_a_frame_have_a_row_each_and_baseline():
     judge = make_judge(mark_longer)
     answers = pd.DataFrame({"dataset": "made_up", "question": "7", "system": ["a", "b"], "text": [PAIRS[0][1], np.nan]})
-    found = judge_answers(answers, {"7": PAIRS[0][0]}, judge, named="some")
-    assert found.metric.tolist() == [name for name in BASELINES for _ in "ab"]
-    assert found.system.tolist() == ["a", "b"] * 5
-    np.testing.assert_array_equal(found.score, [1, np.nan] * 5)
-    assert found.missing.tolist() == found.unreadable.tolist() == ["", "no_text"] * 5
-    assert set(found.judge) == {"some"}
-    assert found.signature[4] == mark_baseline(PAIRS[:1], "count_povs", judge).signature[0]
-    assert "text" not in found
+    result = judge_answers(answers, {"7": PAIRS[0][0]}, judge, named="some")
+    assert result.metric.tolist() == [name for name in BASELINES for _ in "ab"]
+    assert result.system.tolist() == ["a", "b"] * 5
+    np.testing.assert_array_equal(result.score, [1, np.nan] * 5)
+    assert result.missing.tolist() == result.unreadable.tolist() == ["", "no_text"] * 5
+    assert set(result.judge) == {"some"}
+    assert result.signature[4] == mark_baseline(PAIRS[:1], "count_povs", judge).signature[0]
+    assert "text" not in result
     assert judge_answers(answers, {}, None).empty

@@ -19,22 +19,22 @@ def test_requests_are_as_many_as_the_equations_say(tmp_path):
     names = run_notebook("linkage/cost", out=tmp_path)
     assert names["checked"].nunique().eq(1).all()  # by arithmetic, and with the prompts written out
     table, lists = names["table"].query("references != 'the best alone'"), names["lists"]
-    for dataset, own in lists.groupby("dataset"):
-        n = own.draw.map(lambda draw: len(draw.candidates))
+    for dataset, part in lists.groupby("dataset"):
+        n = part.draw.map(lambda draw: len(draw.candidates))
         wanted = {
             "pointwise": n.sum(), "listwise": n.sum(), "pairwise_candidates": (n * (n - 1) // 2).sum(),
-            "pairwise": (n * own.draw.map(lambda draw: len(draw.references))).sum(),
+            "pairwise": (n * part.draw.map(lambda draw: len(draw.references))).sum(),
         }  # fmt: skip
-        found = table[(table.dataset == dataset) & (table.statistic == "requests")].set_index("metric").value
-        assert {name: set(found.loc[[name]]) for name in wanted} == {name: {count} for name, count in wanted.items()}
-        assert all(prompt.count(text) == 1 for prompt, text in list_worked(names, own))
+        result = table[(table.dataset == dataset) & (table.statistic == "requests")].set_index("metric").value
+        assert {name: set(result.loc[[name]]) for name in wanted} == {name: {count} for name, count in wanted.items()}
+        assert all(prompt.count(text) == 1 for prompt, text in list_worked(names, part))
 
 
-def list_worked(names, own):
+def list_worked(names, part):
     """The pairwise prompts of a question's first candidate, each with the reference that it shows."""
-    draw = next(one for one in own.draw if one.candidates)
-    shown = names["replace"](draw, candidates=draw.candidates[:1])
-    prompts = names["list_prompts"]([shown], "pairwise", names["sets"]["own"])
+    draw = next(one for one in part.draw if one.candidates)
+    single = names["replace"](draw, candidates=draw.candidates[:1])
+    prompts = names["list_prompts"]([single], "pairwise", names["sets"]["own"])
     return zip(prompts, [reference.text for reference in draw.references], strict=True)
 
 
@@ -46,6 +46,6 @@ def test_reasons_name_the_numbers_that_were_measured():
     for row in rows.itertuples():
         of = {"dataset": "antique", "metric": "bleu", "statistic": row.statistic}
         ours = pick(table, decision="implementation", choice="sacrebleu", **of)
-        told = [f"{number:.3f}" for number in (ours.value, ours.spread, pick(table, **of).value)]
-        assert re.findall(r"0\.\d{3}\b", row.reason) == told
+        numbers = [f"{number:.3f}" for number in (ours.value, ours.spread, pick(table, **of).value)]
+        assert re.findall(r"0\.\d{3}\b", row.reason) == numbers
         assert abs(ours.value - row.published) < ours.spread

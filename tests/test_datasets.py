@@ -55,10 +55,10 @@ def test_repeated_passages_are_treated_as_named(tmp_path: Path) -> None:
     answers = [("a", "same", 4), ("b", "same", 2), ("c", "twin", 3), ("d", "twin", 3), ("e", "alone", 1)]
     content = {"q?": [{"doc_id": i, "passage": text, "label": label} for i, text, label in answers]}
     (tmp_path / "data" / "sample" / "cqa.json").write_text(json.dumps(content))
-    for repeats, kept in (("keep", "abcde"), ("first", "ace"), ("drop_conflicting", "cde")):
-        found = load("antique", data="sample", repeats=repeats, root=tmp_path)  # type: ignore[arg-type]
-        assert "".join(found.answers["answer"]) == kept
-        assert found.warnings == ({} if repeats == "keep" else {"dropped_repeats": 2})
+    for repeats, answers in (("keep", "abcde"), ("first", "ace"), ("drop_conflicting", "cde")):
+        result = load("antique", data="sample", repeats=repeats, root=tmp_path)  # type: ignore[arg-type]
+        assert "".join(result.answers["answer"]) == answers
+        assert result.warnings == ({} if repeats == "keep" else {"dropped_repeats": 2})
 
 
 @pytest.mark.parametrize("name", ["antique", "debatewise"])
@@ -83,11 +83,8 @@ def write_labels(tmp_path: Path, *lines: str) -> Path:
 def test_committed_labels_are_whole_and_without_texts() -> None:
     lines = (PROJECT / DISPUTE_LABELS).read_text().splitlines()
     assert lines[0] == "set,id,pass_1,pass_2,label"
-    assert [sum(line.startswith(name) for line in lines) for name in ("demo,", "systems,", "overton,")] == [
-        200,
-        200,
-        100,
-    ]
+    counts = [sum(line.startswith(name) for line in lines) for name in ("demo,", "systems,", "overton,")]
+    assert counts == [200, 200, 100]
     assert max(map(len, lines)) < 80
 
 
@@ -103,9 +100,9 @@ def test_labels_meet_answers_in_the_labels_order_and_a_limit_counts_questions(tm
     root = write_labels(tmp_path, "systems,1:b,0,1,0", "systems,0:a,1,1,1", "demo,7,1,1,1", "systems,1:a,1,1,1")
     assert read_dispute_labels(root, SYSTEMS, limit=1)["id"].tolist() == ["1:b", "1:a"]
     labels = read_dispute_labels(root, SYSTEMS)
-    shown = ["dataset", "question", "answer", "system", "text", "id", "pass_1", "pass_2", "label"]
-    assert {*labels} == {*shown, "question_text"}
-    assert labels[shown].to_numpy().tolist() == [
+    columns = ["dataset", "question", "answer", "system", "text", "id", "pass_1", "pass_2", "label"]
+    assert {*labels} == {*columns, "question_text"}
+    assert labels[columns].to_numpy().tolist() == [
         ["system_answers", "1", "b", "b", "Yes.", "1:b", 0, 1, 0],
         ["system_answers", "0", "a", "a", "It is disputed.", "0:a", 1, 1, 1],
         ["system_answers", "1", "a", "a", "It is disputed.", "1:a", 1, 1, 1],

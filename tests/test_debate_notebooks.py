@@ -22,9 +22,9 @@ def test_a_set_whose_claims_have_too_few_perspectives_is_refused(monkeypatch, tm
     load = Lab.load
 
     def load_few(lab: Lab, name: str, **how: Any) -> Any:
-        found = load(lab, name, **how)
+        result = load(lab, name, **how)
         return replace(
-            found, questions=tuple(replace(q, partial_answers=q.partial_answers[:2]) for q in found.questions)
+            result, questions=tuple(replace(q, partial_answers=q.partial_answers[:2]) for q in result.questions)
         )
 
     monkeypatch.setattr(Lab, "load", load_few)
@@ -36,16 +36,16 @@ def test_reading_prompt_and_completion_together_finds_the_prompts_own_digits(tmp
     table = run_notebook("debateqa/table_14_dispute_prompts", out=tmp_path)["table"]
     value = {(row.form, row.reading, row.statistic): row.value for row in table.itertuples()}
     for form in ("demonstrations", "zero_shot"):
-        said = value[form, "", "share_said"]
-        assert 0 < said < 1
+        share = value[form, "", "share_said"]
+        assert 0 < share < 1
         assert value[form, "completion", "read_right"] == 1.0
-        assert value[form, "completion", "share_read"] == said
+        assert value[form, "completion", "share_read"] == share
         assert value[form, "together_first_digit", "share_read"] in (0.0, 1.0)  # always the same one
         assert value[form, "together_all", "read_right"] < 0.5
         assert value[form, "", "placeholders"] == 1
         assert (value[form, "", "lowest"], value[form, "", "highest"]) == (0, 1)
     # the first demonstration's verdict is 0: right as often as 0 was said
-    assert value["demonstrations", "together_first_demonstration", "read_right"] == 1 - said
+    assert value["demonstrations", "together_first_demonstration", "read_right"] == 1 - share
     assert value["demonstrations", "", "demonstrations"] == 3
     assert value["demonstrations", "", "demonstrations_aware"] == 1
     assert value["zero_shot", "", "demonstrations"] == 0
@@ -53,29 +53,29 @@ def test_reading_prompt_and_completion_together_finds_the_prompts_own_digits(tmp
 
 @pytest.mark.skipif(not os.environ.get("NFQA_MIRROR"), reason="NFQA_MIRROR is not set")
 def test_the_released_prompt_is_counted_and_not_kept_and_its_script_reads_1_whatever_is_said(tmp_path):
-    found = run_notebook("debateqa/table_14_dispute_prompts", out=tmp_path, data="full", limit=30)
-    value = {(row.form, row.reading, row.statistic): row.value for row in found["table"].itertuples()}
+    result = run_notebook("debateqa/table_14_dispute_prompts", out=tmp_path, data="full", limit=30)
+    value = {(row.form, row.reading, row.statistic): row.value for row in result["table"].itertuples()}
     for form, demonstrations in {"released_demonstrations": 3, "released_zero_shot": 0}.items():
         assert value[form, "", "demonstrations"] == demonstrations
         assert value[form, "", "placeholders"] == 2
         assert value[form, "completion", "read_right"] == 1
         assert value[form, "together_first_digit", "share_read"] == 1
         assert 0 < value[form, "", "share_said"] < 1
-    drawn = " ".join(text.get_text() for axes in found["figure"].axes for text in axes.texts)
-    kept = drawn + " ".join(path.read_text() for path in tmp_path.glob("*.[cj]*"))
-    released = found["released"].get("dispute_awareness").text
-    assert not [line for line in released.splitlines() if len(line) > 30 and line in kept]
+    drawn = " ".join(text.get_text() for axes in result["figure"].axes for text in axes.texts)
+    published = drawn + " ".join(path.read_text() for path in tmp_path.glob("*.[cj]*"))
+    released = result["released"].get("dispute_awareness").text
+    assert not [line for line in released.splitlines() if len(line) > 30 and line in published]
 
 
 def test_the_released_number_is_run_with_the_test_split_and_published_for_the_scripts_models_alone(
     tmp_path, monkeypatch, folders
 ):
-    tags, own = ("parameters", "setup", "released"), f"path:{folders['gpt2']}"
+    tags, model = ("parameters", "setup", "released"), f"path:{folders['gpt2']}"
     monkeypatch.setenv("NFQA_DEVICE", "cpu")
-    found = run_notebook("debateqa/pd_variants", out=tmp_path, tags=tags, evaluator=own)
-    (row,) = found["released_number"].to_dict("records")
+    result = run_notebook("debateqa/pd_variants", out=tmp_path, tags=tags, evaluator=model)
+    (row,) = result["released_number"].to_dict("records")
     assert (row["metric"], row["evaluator"], row["variant"], row["n"]) == ("pd", "gpt2", "script", 8)
-    answers, views = found["joined"], found["test"].views.groupby("question")
+    answers, views = result["joined"], result["test"].views.groupby("question")
     values = [
         find_released_value(
             folders["gpt2"], "right", answer.text, list(zip(view.point_of_view, view.explanation, strict=True))
@@ -84,33 +84,26 @@ def test_the_released_number_is_run_with_the_test_split_and_published_for_the_sc
     ]
     assert row["value"] == pytest.approx(sum(values) / len(values), rel=1e-5)
 
-    monkeypatch.setattr(Lab, "evaluator", found["lab"].evaluator)  # in GPT-2's place
-    found = run_notebook("debateqa/pd_variants", out=tmp_path, tags=tags, evaluator="hf:gpt2@main")
-    (row,) = found["released_number"].to_dict("records")
+    monkeypatch.setattr(Lab, "evaluator", result["lab"].evaluator)  # in GPT-2's place
+    result = run_notebook("debateqa/pd_variants", out=tmp_path, tags=tags, evaluator="hf:gpt2@main")
+    (row,) = result["released_number"].to_dict("records")
     assert (row["metric"], row["statistic"], "evaluator" in row) == ("released_script", "mean_pd", False)
     assert "wrap:plain:'{answer}<|endoftext|>'" in row["signature"]
     monkeypatch.setattr(Lab, "has", lambda lab, name: False)
-    assert run_notebook("debateqa/pd_variants", out=tmp_path, tags=tags, evaluator=own)["released_number"].empty
+    assert run_notebook("debateqa/pd_variants", out=tmp_path, tags=tags, evaluator=model)["released_number"].empty
 
 
 BASELINES = "direct_score g_eval_steps g_eval count_povs"
 ANSWERS = "answer_basic answer_comprehensive answer_detailed"
 
 
-@pytest.mark.parametrize(("given", "facts"), [(BASELINES, 9), ("answer_basic", 1), (ANSWERS, 4)])
-def test_what_the_sources_say_of_a_prompt_holds_for_ours(given: str, facts: int, tmp_path: Path) -> None:
-    found = run_notebook("debateqa/table_12_15_17_prompts", out=tmp_path, prompts=given)
-    held = found["table"].query("statistic == 'holds'")
+@pytest.mark.parametrize(("options", "facts"), [(BASELINES, 9), (ANSWERS, 4)])
+def test_what_the_sources_say_of_a_prompt_holds_for_ours(options: str, facts: int, tmp_path: Path) -> None:
+    result = run_notebook("debateqa/table_12_15_17_prompts", out=tmp_path, prompts=options)
+    held = result["table"].query("statistic == 'holds'")
     assert list(held.value) == [1.0] * facts
-    assert set(held.prompt) == set(given.split())
-    assert found["texts"].iloc[0].tolist() == [template.text for template in found["templates"].values()]
-
-
-def test_a_fact_that_does_not_hold_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    detailed = use_own().get("answer_detailed")
-    monkeypatch.setattr(PromptSet, "get", lambda *_: detailed)
-    found = run_notebook("debateqa/table_12_15_17_prompts", out=tmp_path, prompts="answer_basic")
-    assert "0 of 1 " in found["findings"][0]
+    assert set(held.prompt) == set(options.split())
+    assert result["texts"].iloc[0].tolist() == [template.text for template in result["templates"].values()]
 
 
 def test_prompts_for_views_count_the_facts_that_hold_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

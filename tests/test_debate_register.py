@@ -52,10 +52,10 @@ def test_the_ranks_of_figure_7_are_permutations(paper: Paper) -> None:
 
 def test_the_printed_counts_agree_with_one_another(paper: Paper) -> None:
     printed = paper.published.query("artefact in ['table_01', 'figure_01'] and dataset != 'debateqa_test'")
-    found = printed.set_index("heading").published
-    assert round(found["n_partial_answers"] / found["n_questions"], 1) == found["mean_partial_answers"]
-    kept = found["n_partial_answers"] / (found["n_partial_answers"] + found["n_removed"])
-    assert round(kept, 3) == found["share_kept"]
+    counts = printed.set_index("heading").published
+    assert round(counts["n_partial_answers"] / counts["n_questions"], 1) == counts["mean_partial_answers"]
+    share = counts["n_partial_answers"] / (counts["n_partial_answers"] + counts["n_removed"])
+    assert round(share, 3) == counts["share_kept"]
 
 
 def test_the_paper_has_its_claims_the_three_that_matter_most_first(paper: Paper) -> None:
@@ -83,10 +83,10 @@ def test_the_files_that_a_claim_needs_are_read_where_it_is_tested(paper: Paper) 
 
 
 def test_only_rows_of_the_papers_own_data_or_example_are_measured_as_it_did(paper: Paper) -> None:
-    own = ["debateqa_test", "debateqa_dev", "worked_example", "released_prompt"]
+    datasets = ["debateqa_test", "debateqa_dev", "worked_example", "released_prompt"]
     for path in sorted((PROJECT / "results" / "debateqa").glob("*.csv")):
         table = mark_stand_ins(paper, path.stem, read_values(path))
         table = table if "dataset" in table else table.assign(dataset="")  # a prompt's counts are of no dataset
         measured = table.dataset[table.origin == "measured"].unique()
-        assert set(measured) <= set(own), f"{path.name}: {measured}"
-        assert not table.dataset[table.origin == "stand-in"].isin(own).any()
+        assert set(measured) <= set(datasets), f"{path.name}: {measured}"
+        assert not table.dataset[table.origin == "stand-in"].isin(datasets).any()

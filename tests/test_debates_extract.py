@@ -54,12 +54,16 @@ def test_three_sentences_are_three_points_of_view_without_explanation() -> None:
 
 
 def test_a_statement_is_taken_for_what_it_adds_and_each_document_counts_alike() -> None:
-    said = {
+    texts = {
         "d1": ["a a a a a q", "a a a a a r", "a a a a a s", "a a a a a t"],
         "d2": ["b b b b b q"],
         "d3": ["c c c c c q"],
     }
-    rows = [("q", name, place, text) for name, own in said.items() for place, text in enumerate(own, start=1)]
+    rows = [
+        ("q", name, place, text)
+        for name, sentences_of in texts.items()
+        for place, text in enumerate(sentences_of, start=1)
+    ]
     documents = pd.DataFrame(rows, columns=["question", "document", "place", "text"])
     parts = extract_views(documents, EMBEDDER, most=3)
     stated = parts[parts.part == "point_of_view"]

@@ -2,9 +2,8 @@
 
 import numpy as np
 import pandas as pd
-import pytest
 
-from reproduction.figures import ORIGINS, PALETTE, PUBLISHED, draw_counts, draw_intervals, draw_pairs, say_units
+from reproduction.figures import ORIGINS, PALETTE, draw_counts, draw_intervals, draw_pairs
 
 ROWS = pd.DataFrame(
     {
@@ -43,11 +42,6 @@ def test_series_lie_beside_each_other_in_a_row_and_panels_may_be_stacked_with_th
     assert (heights[0] < [0, 1]).all()
     assert (heights[1] > [0, 1]).all()
     assert [line.get_color() for line in axes.lines] == [*PALETTE[:2]]
-    rows.loc[rows.kind != "y", ["value", "published"]] = [np.nan, 0.3]
-    legend = draw_intervals(rows, by="kind").legends[0]
-    assert [text.get_text() for text in legend.texts] == ["y", f"{rows.kind.iloc[0]}, published"], (
-        "no mark without a dot"
-    )
     above, below = draw_intervals(ROWS[[True, False, True, True]], stacked=True).axes
     assert [len(axes.get_yticks()) for axes in (above, below)] == [1, 2]
 
@@ -61,17 +55,9 @@ def test_a_matrix_has_one_measure_under_its_diagonal_and_another_over_it() -> No
     assert [text.get_text() for text in axes.get_yticklabels()] == ["1  c", "2  a", "3  b"]
 
 
-def test_units_are_those_of_the_rows_that_have_an_interval() -> None:
-    assert say_units(ROWS[ROWS.label == "b"]) == "95 % intervals over 1,054 questions and 20 draws"
-    assert say_units(ROWS.assign(low=np.nan)) == ""
-
-
 def test_counts_are_bars_with_their_numbers_and_none_where_nothing_was_counted() -> None:
     counts = pd.DataFrame({"ours": {"lines": 3.0, "words": 1234.0}, "released": {"words": 12.0, "lines": np.nan}})
     (axes,) = draw_counts(counts).axes
-    said = {bars.get_label(): [bar.get_width() for bar in bars] for bars in axes.containers}
-    assert said["ours"] == [3, 1234]
+    widths = {bars.get_label(): [bar.get_width() for bar in bars] for bars in axes.containers}
+    assert widths["ours"] == [3, 1234]
     assert [text.get_text() for text in axes.texts] == ["3", "1,234", "", "12"]
-    assert axes.containers[1].patches[0].get_facecolor()[:3] == pytest.approx(
-        [int(PUBLISHED[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    )

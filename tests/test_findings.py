@@ -23,7 +23,6 @@ TURNED = [  # artefact, the rows whose sign is turned, words before and after, n
         "3210 hurts: ANTIQUE with trained weights",
         {},
     ),
-    ("linkage/table_07", "difference_from != ''", "harm: n=1", "help: n=1", {}),
     ("linkage/table_07", "difference_from != ''", "is a loss (-", "is a gain (+", {}),
 ]
 
@@ -32,12 +31,12 @@ def read_findings(identifier: str, table: pd.DataFrame, names: dict[str, Any], t
     """What a notebook's finding says of a table, by its own cells."""
     paper, name = find_artefact(read_papers(PROJECT), identifier)
     notebook = paper.artefacts[name].path
-    given = {"data": "full", "out": str(tmp_path)} | paper.artefacts[name].parameters
-    found = run_cells(notebook, given, ["parameters", "setup"]) | names | {"table": table}
+    options = {"data": "full", "out": str(tmp_path)} | paper.artefacts[name].parameters
+    result = run_cells(notebook, options, ["parameters", "setup"]) | names | {"table": table}
     for cell in read_cells(notebook):
         if "figure" in cell["tags"] or "print(*findings" in cell["source"]:
-            exec(compile(cell["source"], str(notebook), "exec"), found)
-    return " ".join(found["findings"])
+            exec(compile(cell["source"], str(notebook), "exec"), result)
+    return " ".join(result["findings"])
 
 
 @pytest.mark.parametrize(("identifier", "query", "before", "after", "names"), TURNED)
@@ -46,8 +45,8 @@ def test_a_finding_turns_with_its_number(identifier, query, before, after, names
     turned = query_rows(table, query)
     other = table.copy()
     other.loc[turned, ["value", "low", "high"]] = -table.loc[turned, ["value", "high", "low"]].to_numpy()
-    said, turned_said = (read_findings(identifier, one, dict(names), tmp_path) for one in (table, other))
-    assert before in said
-    assert after not in said
-    assert after in turned_said
-    assert before not in turned_said
+    finding, other_finding = (read_findings(identifier, one, dict(names), tmp_path) for one in (table, other))
+    assert before in finding
+    assert after not in finding
+    assert after in other_finding
+    assert before not in other_finding

@@ -86,13 +86,13 @@ def register(content: bytes) -> UpstreamFile:
 def test_a_folder_is_fetched_from_a_mirror_or_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = gather_people(tmp_path / "a", a=dump(make_rows()))
     archive = write_archive(tmp_path / "a.tar.gz", "x/pilot", secret=dump(make_rows())).read_bytes()
-    asked: list[str] = []
+    addresses: list[str] = []
 
     class Download:
         def __init__(self, **_: Any) -> None: ...
 
         def __call__(self, url: str, target: str, _: Any) -> None:
-            asked.append(url)
+            addresses.append(url)
             Path(target).write_bytes(archive)
 
     monkeypatch.setenv("NFQA_MIRROR", str(tmp_path / "mirror"))
@@ -103,7 +103,7 @@ def test_a_folder_is_fetched_from_a_mirror_or_an_archive(tmp_path: Path, monkeyp
     monkeypatch.delenv("NFQA_MIRROR")
     monkeypatch.setattr(pooch, "HTTPDownloader", Download)
     assert fetch_file(register(content), tmp_path / "store").read_bytes() == content
-    assert asked == ["https://codeload.github.com/owner/repo/tar.gz/c0ffee"]
+    assert addresses == ["https://codeload.github.com/owner/repo/tar.gz/c0ffee"]
     assert [path.name for path in (tmp_path / "store").rglob("*") if path.is_file()] == ["pilot.jsonl"]
     archive = archive[:100]
     (tmp_path / "store").rename(tmp_path / "old")

@@ -32,8 +32,14 @@ def make_scores(missing: list[int], **columns: Any) -> pd.DataFrame:
     """One question's scores, without those of some answers."""
     scores = SCORES.copy()
     scores[missing] = np.nan
-    own = {"question": "why?", "answer": [f"a{i}" for i in range(8)], "grade": GRADES, "metric": "m", "score": scores}
-    return pd.DataFrame(own | {"missing": np.where(np.isnan(scores), "unreadable", "")} | columns)
+    scored = {
+        "question": "why?",
+        "answer": [f"a{i}" for i in range(8)],
+        "grade": GRADES,
+        "metric": "m",
+        "score": scores,
+    }
+    return pd.DataFrame(scored | {"missing": np.where(np.isnan(scores), "unreadable", "")} | columns)
 
 
 def rank_correlate(x: np.ndarray, y: np.ndarray) -> float:
@@ -42,8 +48,8 @@ def rank_correlate(x: np.ndarray, y: np.ndarray) -> float:
 
 @pytest.mark.parametrize("missing", [[], [1, 3], [0, 1, 4, 6]])
 def test_the_partial_correlation_is_that_of_the_judged_answers(missing: list[int]) -> None:
-    found = measure_length(make_scores(missing, words=WORDS))
-    measured = found[found.difference_from.isna()].set_index("statistic").measured
+    result = measure_length(make_scores(missing, words=WORDS))
+    measured = result[result.difference_from.isna()].set_index("statistic").measured
     has = np.setdiff1d(range(8), missing)
     s, w, g = SCORES[has], WORDS[has], GRADES[has]
     sg, sw, gw = rank_correlate(s, g), rank_correlate(s, w), rank_correlate(g, w)
@@ -52,13 +58,13 @@ def test_the_partial_correlation_is_that_of_the_judged_answers(missing: list[int
         "length_with_score": sw, "length_with_people": gw, "spearman": sg, "spearman_length_constant": partial,
     }  # fmt: skip
     assert measured.to_dict() == pytest.approx(expected)
-    assert found.measured[found.difference_from.notna()].item() == pytest.approx(sg - partial)
+    assert result.measured[result.difference_from.notna()].item() == pytest.approx(sg - partial)
 
 
 def test_where_length_decides_everything_nothing_can_be_held_constant() -> None:
-    found = measure_length(make_scores([], words=SCORES * 2)).set_index("statistic").measured
-    assert found["length_with_score"] == pytest.approx(1)
-    assert np.isnan(found["spearman_length_constant"])
+    result = measure_length(make_scores([], words=SCORES * 2)).set_index("statistic").measured
+    assert result["length_with_score"] == pytest.approx(1)
+    assert np.isnan(result["spearman_length_constant"])
 
 
 def test_scores_that_agree_have_no_effect_though_one_side_lacks_verdicts() -> None:
@@ -93,10 +99,10 @@ def health(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
     def run(answer: Any, judge: str = "openai:any", **parameters: Any) -> Any:
         use_rule(monkeypatch, answer)
-        found = run_notebook("linkage/judge_health", out=tmp_path / "out", judge=judge, prompts="own", **parameters)
-        table = found["table"]
+        result = run_notebook("linkage/judge_health", out=tmp_path / "out", judge=judge, prompts="own", **parameters)
+        table = result["table"]
         plain = table[(table.metric != "embedded_judge") & (table.difference_from == "")]
-        return found, plain.assign(statistic=plain.statistic + plain.attack).set_index("statistic").value
+        return result, plain.assign(statistic=plain.statistic + plain.attack).set_index("statistic").value
 
     return run
 
@@ -117,10 +123,10 @@ def test_a_judge_that_always_picks_the_first_and_heeds_a_note(health: Any) -> No
 
 
 def test_the_two_readings_of_a_model_in_process(health: Any) -> None:
-    found, value = health(lambda request: "[[C]]" if "C" in request.labels else "[[1]]", judge="hf:any", candidates=3)
+    result, value = health(lambda request: "[[C]]" if "C" in request.labels else "[[1]]", judge="hf:any", candidates=3)
     # The rule's log-probabilities fall by 1 a place: with R references the expected place is
     # sum(k e^-k) / sum(e^-k) over 1..R+1, and text always says place 1.
-    places = [np.arange(1, len(draw.references) + 2) for draw in found["few"].draw if draw.candidates]
+    places = [np.arange(1, len(draw.references) + 2) for draw in result["few"].draw if draw.candidates]
     expected = np.mean([(k * np.exp(-k)).sum() / np.exp(-k).sum() - 1 for k in places])
     assert value["readings_apart"] == pytest.approx(expected, rel=1e-5)
     assert value["flip_rate"] == 0  # always a tie
@@ -131,11 +137,11 @@ def test_missing_verdicts_are_counted_and_never_a_default(health: Any) -> None:
         number = int.from_bytes(hashlib.sha256(request.prompt.encode()).digest()[:4], "big")
         return "I can't say." if number % 4 == 0 else f"[[{request.labels[number % len(request.labels)]}]]"
 
-    found, value = health(mumble, candidates=6)
-    said = found["said"]
-    assert said.missing[said.score.isna()].eq("unreadable").all()
-    assert value["missing_share"] == pytest.approx(said.score.isna().groupby(said.question).mean().mean(), rel=1e-5)
+    result, value = health(mumble, candidates=6)
+    judged = result["said"]
+    assert judged.missing[judged.score.isna()].eq("unreadable").all()
+    assert value["missing_share"] == pytest.approx(judged.score.isna().groupby(judged.question).mean().mean(), rel=1e-5)
     assert value["agreement_over_seeds"] == pytest.approx(1)  # this judge doesn't depend on its seed
-    effects = found["table"][found["table"].treatment != ""].set_index("treatment").value
+    effects = result["table"][result["table"].treatment != ""].set_index("treatment").value
     assert effects["mean of 3 seeds"] == pytest.approx(0)
     assert effects["-2 for a missing verdict"] != 0

@@ -71,11 +71,13 @@ def local(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = {system: texts[place % 3] for place, system in enumerate(sorted(set(runs.system)))}
     last = sorted(questions, key=lambda text: Question(text).key)[-12:]
     repeated = pd.read_csv(root / "data" / "labels" / "repeated_views.csv", dtype=str).dev_index.unique()[:9]
-    asked = {f"{place}": text for place, text in enumerate(last)} | {name: f"And number {name}?" for name in repeated}
+    texts_by_name = {f"{place}": text for place, text in enumerate(last)} | {
+        name: f"And number {name}?" for name in repeated
+    }
     views = ["It helps.", "It harms us all.", "It depends.", *(f"It takes {count} years." for count in range(5))]
     files = {
         "system_answers": [{"question": text, "answers": answers} for text in questions],
-        "dev_povs": [{"dev_index": n, "question": text, "points_of_view": views} for n, text in asked.items()],
+        "dev_povs": [{"dev_index": n, "question": text, "points_of_view": views} for n, text in texts_by_name.items()],
         "demo_answers": [{"id": name, "generation": texts[int(name) % 3]} for name in labels.id[labels.set == "demo"]],
     }
     for name, lines in files.items():

@@ -26,9 +26,9 @@ def make_line(documents: Any = DOCUMENTS, points: Any = POINTS, **more: Any) -> 
 
 
 def test_each_document_has_the_points_of_view_that_it_is_behind(tmp_path: Path) -> None:
-    found = read_passages(write(tmp_path, make_line(id=7, partial=None)))
-    assert found.columns.tolist() == ["question", "kind", "document", "address", "text", "views"]
-    assert found.to_numpy().tolist() == [
+    result = read_passages(write(tmp_path, make_line(id=7, partial=None)))
+    assert result.columns.tolist() == ["question", "kind", "document", "address", "text", "views"]
+    assert result.to_numpy().tolist() == [
         ["Why?", "debatable", "d1", "https://a.org", "One.", ("Yes.",)],
         ["Why?", "debatable", "d2", "https://b.gov", "Two.", ("Yes.", "No.")],
     ]
@@ -43,8 +43,8 @@ def test_numbers_count_from_0_where_any_of_any_file_is_0(tmp_path: Path) -> None
 
 def test_other_names_are_known_and_a_document_without_text_keeps_its_number(tmp_path: Path) -> None:
     documents = [{"url": "https://a.org", "content": None}, {"url": None, "content": "Two.", "title": "B"}]
-    found = read_passages(write(tmp_path, make_line(documents)))
-    assert found[["document", "address", "text", "views"]].to_numpy().tolist() == [["d2", "", "Two.", ("Yes.", "No.")]]
+    result = read_passages(write(tmp_path, make_line(documents)))
+    assert result[["document", "address", "text", "views"]].to_numpy().tolist() == [["d2", "", "Two.", ("Yes.", "No.")]]
 
 
 @pytest.mark.parametrize(
@@ -52,10 +52,7 @@ def test_other_names_are_known_and_a_document_without_text_keeps_its_number(tmp_
     [
         ({"query": "Why?"}, r"line 1: .*the question, called question; found none of the fields query$"),
         (make_line("text"), r"line 1: .*ranked_retrieve_docs; found none of the fields question, ranked_.*, partial_"),
-        (make_line(["text"]), "called ranked_retrieve_docs"),
         (make_line([{"href": "a", "title": "t"}]), r"document 1: .*its text, called text or .* none of .*href, title$"),
-        (make_line([{"link": "a", "url": "b", "text": "t"}]), r"document 1: .*its link.*; found link, url of the"),
-        (make_line(points=[{"view": "Yes.", "index": 1}]), r"answer 1: .*point_of_view; found none of .*view, index$"),
         (make_line(points=[{"point_of_view": "Yes.", "index": "d1"}]), "numbers of its documents; found none of"),
         (make_line(points=[{"point_of_view": "Yes.", "index": 1, "n": 2}]), "found index, n of the fields point_of"),
         (make_line(points=[{"point_of_view": "Yes.", "index": 3}]), "answer 1: it names document 3; there are 2"),
@@ -69,11 +66,11 @@ def test_another_shape_is_refused_by_file_line_field_and_what_was_found(
 
 
 def test_the_bundled_documents_are_those_of_the_bundled_test_split() -> None:
-    found, digest = load_frame("debateqa_passages", data="sample")
+    result, digest = load_frame("debateqa_passages", data="sample")
     assert len(digest) == 64
     assert has("debateqa_passages", data="sample", root=Path(__file__).parents[1])
     views = load("debateqa_test", data="sample").views
-    named = found.explode("views").dropna(subset="views").groupby("question", sort=False).views.unique().map(sorted)
+    named = result.explode("views").dropna(subset="views").groupby("question", sort=False).views.unique().map(sorted)
     texts = load("debateqa_test", data="sample").texts_by_name
     held = views.groupby(views.question.map(texts), sort=False).point_of_view.unique().map(sorted)
     assert named.to_dict() == held.to_dict()

@@ -51,9 +51,9 @@ def test_counts_by_hand(tmp_path: Path) -> None:
 
 def test_a_remark_is_made_only_where_the_text_supports_it(tmp_path: Path) -> None:
     remarks = read_remarks(PROJECT)
-    found = find_remarks(read_released(ODD, tmp_path).get("pointwise"), remarks)
+    result = find_remarks(read_released(ODD, tmp_path).get("pointwise"), remarks)
     names = ("references_unfilled", "objectivity_by_references", "accuracy_undefined", "scale_from_0")
-    assert found == dict.fromkeys(names, True)
+    assert result == dict.fromkeys(names, True)
     assert not any(find_remarks(read_released(CALM, tmp_path).get("pointwise"), remarks).values())
     assert find_remarks(read_own("write_best"), remarks) == {}
 
@@ -73,14 +73,14 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
 @pytest.mark.parametrize("data", ["full", "sample"])
 def test_what_is_kept_holds_nothing_of_the_released_text(data: str, run: Any, tmp_path: Path) -> None:
-    found = run("pointwise", data)
-    drawn = " ".join(text.get_text() for axes in found["figure"].axes for text in axes.texts)
-    kept = drawn + " ".join(path.read_text() for path in (tmp_path / "out").glob("*.[cj]*"))
-    assert "what references have" not in kept
-    assert set(found["table"].text) == {"ours", *(["released"] if data == "full" else [])}
-    assert set(found["table"].origin) == {"measured" if data == "full" else "sample"}
+    result = run("pointwise", data)
+    drawn = " ".join(text.get_text() for axes in result["figure"].axes for text in axes.texts)
+    written = drawn + " ".join(path.read_text() for path in (tmp_path / "out").glob("*.[cj]*"))
+    assert "what references have" not in written
+    assert set(result["table"].text) == {"ours", *(["released"] if data == "full" else [])}
+    assert set(result["table"].origin) == {"measured" if data == "full" else "sample"}
     # the page shows both as they are written, markup escaped
-    page = found["texts"].style.format(escape="html").to_html()
+    page = result["texts"].style.format(escape="html").to_html()
     assert ("what references have" in page) == (data == "full")
     assert ("&lt;b&gt;it&lt;/b&gt;" in page) == (data == "full")
 

@@ -42,9 +42,9 @@ def test_repeats_are_counted_once_and_a_pair_of_questions_by_both(monkeypatch: p
 
     views = ["a", "e", "i", "o", "u", "n", "s"][: repeated.second]
     made = QuestionSet("dev_povs", (make(repeated.dev_index, views), make(other, ["a", "aeiou"])), "measured", "")
-    kept = Lab.load
+    load_other = Lab.load
     local = {"dev_povs": made, "debatewise": load("debatewise", data="sample", root=PROJECT)}
-    monkeypatch.setattr(Lab, "load", lambda self, name, **how: local[name] if name in local else kept(self, name))
+    monkeypatch.setattr(Lab, "load", lambda self, name, **how: local[name] if name in local else load_other(self, name))
     monkeypatch.setattr(Lab, "embedder", LetterEmbedder())
     table = run_notebook("debateqa/real_views", out=Path(tmp_path), data="full", resamples=20)["table"]
 
@@ -92,10 +92,10 @@ def test_ranks_that_weighted_sums_give_are_told_from_others(monkeypatch: pytest.
 def test_runs_are_scored_on_the_questions_whose_points_of_view_are_known(monkeypatch, tmp_path) -> None:
     texts = {"a": "Yes.", "b": "Yes, by far.", "c": "Yes, by far, as all who know it say."}
     answers = tuple(Answer(name, text, system=name) for name, text in texts.items())
-    asked = tuple(Question(f"why {n}?", answers, id=str(n)) for n in range(3))
+    questions = tuple(Question(f"why {n}?", answers, id=str(n)) for n in range(3))
     points = (PartialAnswer("7.1", "One."), PartialAnswer("7.2", "Two."))
     local = {
-        "system_answers": QuestionSet("system_answers", asked, "measured", ""),
+        "system_answers": QuestionSet("system_answers", questions, "measured", ""),
         "dev_povs": QuestionSet("dev_povs", (Question("why 1?", id="7", partial_answers=points),), "measured", ""),
         "demo_answers": replace(load("demo_answers", data="sample", root=PROJECT), name="demo_answers"),
     }
@@ -109,9 +109,9 @@ def test_runs_are_scored_on_the_questions_whose_points_of_view_are_known(monkeyp
     monkeypatch.setattr(Lab, "load", lambda self, name, **how: local[name])
     monkeypatch.setattr(Lab, "embedder", LetterEmbedder())
     use_evaluators(monkeypatch, **evaluators)
-    found = run_notebook("debateqa/real_runs", out=tmp_path, data="full", resamples=20)
-    assert set(found["views"].question) == {"1"}
-    table = found["table"]
+    result = run_notebook("debateqa/real_runs", out=tmp_path, data="full", resamples=20)
+    assert set(result["views"].question) == {"1"}
+    table = result["table"]
     assert pick(table, dataset="system_answers", metric="words", system="c", statistic="mean").value == 9
     tau = table[table.of == "answers"].iloc[0]
     assert (tau.value, tau.n) == (-1, 1)

@@ -21,12 +21,8 @@ def test_the_page_is_as_the_code_is() -> None:
     [
         ("", ""),
         ("nfqa.models.chat:Decoding.temperature", "0.8"),
-        ("reproduction.debates.web_search:search_pages.top", "10"),
         ("reproduction.studies.drawing:find_own_list(trec_dl_nf)", "3, 2, 1, 0"),
-        ("count nfqa.models.roles:EVALUATORS", "3"),
         ("linkage/table_08:dataset", "antique"),  # of its entry, before the notebook's own
-        ("linkage/table_07:dataset", "trec_dl_nf"),
-        ("debateqa/table_02:limit", "all"),
         ("prompts/own:direct_score.lowest+highest", "1, 5"),
         ("results/linkage/table_01:n of dataset == 'antique' and statistic == 'questions'", "500"),
     ],
@@ -39,10 +35,8 @@ def test_ours_is_read_from_where_it_stands(place: str, value: str) -> None:
     ("line", "words"),
     [
         ("linkage,temperature,4.4,0.7,nfqa.models.chat:Decoding.temperature,", "a difference without a reason"),
-        ("linkage,temperature,4.4,,nfqa.models.chat:Decoding.temperature,", "a difference without a reason"),
         ("linkage,documents,4.1,5,,", "a difference without a reason"),
         ("linkage,temperature,4.4,0.8,nfqa.models.chat:Decoding.temperature,it is ours", "no difference, but a reason"),
-        ("linkage,temperature,4.4,0.8,0.8,", "'0.8' is no place"),
         ("linkage,limit,4.4,1,linkage/table_02:up,x", "expected one"),
         ("other,temperature,4.4,0.8,nfqa.models.chat:Decoding.temperature,", "unknown paper"),
         ("linkage,questions,4.1,500,results/linkage/table_01:n of dataset == 'antique',", "rows fit"),

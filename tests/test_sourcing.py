@@ -18,18 +18,18 @@ def make_set(name: str, *texts: str) -> QuestionSet:
 
 def test_each_question_stands_once_a_source() -> None:
     claims = pd.DataFrame({"dataset": "b", "source": ["x", "y", "x"], "question": ["One?", "One?", "One?"], "more": 1})
-    found = list_questions(make_set("a", "One?", "Two?", "One?"), claims)
+    result = list_questions(make_set("a", "One?", "Two?", "One?"), claims)
     rows = [["a", "", "One?"], ["a", "", "Two?"], ["b", "x", "One?"], ["b", "y", "One?"]]
-    assert found.to_numpy().tolist() == rows
+    assert result.to_numpy().tolist() == rows
 
 
 @pytest.mark.slow
 def test_topics_of_the_sample_come_out_the_same_twice(tmp_path: Path) -> None:
-    found = [run_notebook("debateqa/figure_14_domains", out=tmp_path / run, n_seeds=2) for run in "ab"]
+    result = [run_notebook("debateqa/figure_14_domains", out=tmp_path / run, n_seeds=2) for run in "ab"]
     first, second = ((tmp_path / run / "figure_14.csv").read_bytes() for run in "ab")
     assert first == second
-    table = found[0]["table"]
+    table = result[0]["table"]
     shares = table[(table.statistic == "share") & (table.dataset == "open_sets")].value
-    outliers = (found[0]["topics"] == -1).mean()
+    outliers = (result[0]["topics"] == -1).mean()
     assert shares.sum() == pytest.approx(1 - outliers, abs=1e-5)
     assert set(table.origin) == {"sample"}

@@ -82,16 +82,16 @@ def test_each_text_on_a_claim_gets_an_unrelated_one_of_its_length_from_another_t
     draws = draw_wordings(claims, wordings)
     assert set(draws.question) == set(claims.question)
     for question, draw in zip(draws.question, draws.draw, strict=True):
-        own = int(question[1:])
+        number = int(question[1:])
         texts = {one.id: one.text for one in (*draw.references, *draw.candidates)}
         assert [one.label for one in draw.references] == [3, 0]
         assert [one.id for one in draw.candidates[:3]] == ["paraphrase", "opposite_stance", "same_stance"]
-        assert {texts["reference"], texts["paraphrase"]} == {*wordings.text[4 * own : 4 * own + 2]}
-        assert (texts["same_stance"], texts["opposite_stance"]) == (*wordings.text[4 * own + 2 : 4 * own + 4],)
+        assert {texts["reference"], texts["paraphrase"]} == {*wordings.text[4 * number : 4 * number + 2]}
+        assert (texts["same_stance"], texts["opposite_stance"]) == (*wordings.text[4 * number + 2 : 4 * number + 4],)
         for name in ("reference", "paraphrase", "same_stance", "opposite_stance"):
             unrelated = texts[f"{name}_unrelated"]
             assert len(unrelated.split()) == len(texts[name].split())
-            topics = [claims.topics[int(q)].split() for q in {unrelated.split()[-1].partition("-")[0], str(own)}]
+            topics = [claims.topics[int(q)].split() for q in {unrelated.split()[-1].partition("-")[0], str(number)}]
             assert len(topics) == 2
             assert not {*topics[0]} & {*topics[1]}
 
@@ -109,13 +109,6 @@ def test_a_wording_that_serves_a_claim_of_the_same_topic_is_never_unrelated_and_
     assert wordings.text[shared - 1] not in unrelated  # it is of both topics, and every claim has one of them
 
 
-def test_draws_of_wordings_depend_on_the_claim_and_the_seed_not_on_the_order():
-    claims, wordings = make_debates(12)
-    one, other = draw_wordings(claims, wordings, seed=1), draw_wordings(claims[::-1], wordings[::-1], seed=1)
-    assert one.equals(other)
-    assert not one.equals(draw_wordings(claims, wordings, seed=2))
-
-
 @pytest.mark.slow
 def test_the_study_of_overlap_counts_what_is_above_what_and_ties_by_half(tmp_path):
     names = run_notebook("linkage/overlap_blindness", out=tmp_path, n_seeds=1)
@@ -131,12 +124,10 @@ def test_the_study_of_overlap_counts_what_is_above_what_and_ties_by_half(tmp_pat
         assert shares["rouge1", first, second] == pytest.approx(sum(credit) / len(credit), abs=1e-9)
 
 
-def test_claims_that_are_kept_share_no_wording_whatever_their_order():
+def test_claims_that_are_kept_share_no_wording():
     claims = pd.DataFrame(
         {"question": list("abcd"), "views": [[("s", [1, 2])], [("s", [2]), ("o", [3])], [("o", [4])], [("s", [3])]]}
     )
     wordings = pd.DataFrame({"wording": [1, 2, 3, 4], "text": ["one", "two", "three", "three"]})  # 3 and 4 are alike
-    kept = keep_apart(claims, wordings)
-    assert set(kept.question) in ({"a", "c"}, {"a", "d"}, {"b"})
-    assert set(keep_apart(claims[::-1].reset_index(drop=True), wordings).question) == set(kept.question)
+    assert set(keep_apart(claims, wordings).question) in ({"a", "c"}, {"a", "d"}, {"b"})
     assert len(keep_apart(claims.iloc[[0, 2]], wordings)) == 2

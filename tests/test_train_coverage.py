@@ -39,8 +39,8 @@ def test_a_negated_view_is_stated_by_a_negated_text_alone():
     views = {
         text: (row.question, number)
         for row in claims.itertuples()
-        for number, (_, own) in enumerate(row.views)
-        for text in own
+        for number, (_, texts) in enumerate(row.views)
+        for text in texts
     }
     kinds = set()
     for pair in train_coverage.read_perspectrum(random.Random(1), "sample"):
@@ -101,8 +101,8 @@ def test_the_packaged_coverage_places_a_stated_view_above_others():
         "Zoos teach children about nature.",
         "Animals belong in the wild.",
     ]
-    found = measure_coverage(
+    result = measure_coverage(
         "By breeding rare animals, zoos keep them from dying out.", views, embedder.tune("coverage")
     )
-    assert found.argmax() == 0
+    assert result.argmax() == 0
     assert find_adapter("coverage").stat().st_size < 1e6

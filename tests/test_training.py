@@ -23,8 +23,8 @@ _WORDS = tuple(f"weather{letter}" for letter in "abcdefghijklmn")
 
 def _make_text(seed: int, words: int = 40) -> str:
     rng = random.Random(seed)
-    own = [f"{word}{seed}" for word in _WORDS]
-    return " ".join(" ".join(rng.choices(own, k=10)).capitalize() + "." for _ in range(words // 10))
+    words_of = [f"{word}{seed}" for word in _WORDS]
+    return " ".join(" ".join(rng.choices(words_of, k=10)).capitalize() + "." for _ in range(words // 10))
 
 
 def _make_topics(source: str, count: int) -> list[Topic]:
@@ -83,11 +83,11 @@ def test_a_stopped_run_goes_on_to_the_same_weights(
     straight = _train(tmp_path / "straight")
     compute, calls = train._compute_loss, []
 
-    def stop_at_fourth(*given: Any) -> torch.Tensor:
+    def stop_at_fourth(*options: Any) -> torch.Tensor:
         calls.append(1)
         if len(calls) == 4:
             raise KeyboardInterrupt
-        return compute(*given)
+        return compute(*options)
 
     monkeypatch.setattr(train, "_compute_loss", stop_at_fourth)
     with pytest.raises(KeyboardInterrupt):

@@ -43,30 +43,30 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     monkeypatch.setattr(Lab, "embedder", LetterEmbedder())
     monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "journal.sqlite"))
 
-    def execute(figure: str = "scores", questions: tuple[Question, ...] = make_questions(), **given: Any) -> Any:
+    def execute(figure: str = "scores", questions: tuple[Question, ...] = make_questions(), **options: Any) -> Any:
         dataset = QuestionSet("sample_trec_dl_nf", questions, "sample", "0")
         monkeypatch.setattr(Lab, "load", lambda lab, name, **how: lab.use(dataset))
-        return run_notebook(NOTEBOOK, out=tmp_path / "out", figure=figure, **given)
+        return run_notebook(NOTEBOOK, out=tmp_path / "out", figure=figure, **options)
 
     return execute
 
 
-def read_scores(found: dict[str, Any]) -> Any:
+def read_scores(result: dict[str, Any]) -> Any:
     """The scores from 0 to 10: method by A and B."""
-    table = found["table"].query("statistic == 'score_of_ten'")
+    table = result["table"].query("statistic == 'score_of_ten'")
     return table.pivot(index=["metric", "training", "output"], columns="part", values="value")
 
 
 def test_the_case_is_the_pair_on_which_shared_words_mislead_most(run: Any) -> None:
-    found = run()
-    better, poorer = found["case"].draw.iloc[0].candidates
+    result = run()
+    better, poorer = result["case"].draw.iloc[0].candidates
     assert (better.label, poorer.label) == (3, 0)
-    assert found["chosen"].question == "b?"
+    assert result["chosen"].question == "b?"
     assert poorer.id.startswith("low")
-    assert [answer.label for answer in found["draw"].references] == [3, 2, 1, 0]
+    assert [answer.label for answer in result["draw"].references] == [3, 2, 1, 0]
     # the six plain questions have one candidate of grade 3 and one of 0 left, `b` two of 3 and one of 0: 6 + 2
-    assert len(found["pairs"]) == 8
-    rouge = read_scores(found).loc["rouge1"].iloc[0]
+    assert len(result["pairs"]) == 8
+    rouge = read_scores(result).loc["rouge1"].iloc[0]
     assert rouge["candidate B"] > rouge["candidate A"]
     # the order of questions and answers doesn't matter
     turned = run(questions=tuple(Question(q.text, q.answers[::-1]) for q in make_questions()[::-1]), tags=ASK)
@@ -78,22 +78,22 @@ def test_the_case_is_the_pair_on_which_shared_words_mislead_most(run: Any) -> No
 
 
 def test_every_method_is_on_the_scale_from_0_to_10(run: Any) -> None:
-    found = run()
-    scores = read_scores(found)
+    result = run()
+    scores = read_scores(result)
     assert scores.to_numpy().min() >= 0
     assert scores.to_numpy().max() <= 10
     assert list(scores.loc["human_grade"].iloc[0]) == [10, 0]  # grades 3 and 0 of 3
     # Four references: rank 1 is 10 (4 + 1 - 1) / 4 = 10, rank 5 is 0, each rank 2.5. Of three candidates in all, each
     # other one put lower is 5, a tie 2.5.
     assert set(scores.loc["embedded_judge"].to_numpy().ravel()) <= {0.0, 2.5, 5.0, 7.5, 10.0}
-    assert not set(found["methods"]) & set(found["table"].metric)
-    drawn = [text.get_text() for text in found["figure"].axes[0].texts]
+    assert not set(result["methods"]) & set(result["table"].metric)
+    drawn = [text.get_text() for text in result["figure"].axes[0].texts]
     assert drawn.count("not run: needs a judge") == 4
 
 
 def test_the_sketch_counts_what_each_way_reads(run: Any) -> None:
-    found = run("sketch")
-    value = found["table"].set_index(["metric", "part", "statistic"]).value
+    result = run("sketch")
+    value = result["table"].set_index(["metric", "part", "statistic"]).value
     length = value["text"].droplevel("statistic")
     both, references = length["question"] + length["candidate A"], sum(length[f"reference {n}"] for n in range(1, 5))
     assert value["pointwise", "", "words_read"] == both
@@ -104,13 +104,13 @@ def test_the_sketch_counts_what_each_way_reads(run: Any) -> None:
 
 @pytest.mark.parametrize("figure", ["sketch", "scores", "details"])
 def test_results_and_figure_hold_no_text_of_the_data(figure: str, run: Any, tmp_path: Path) -> None:
-    found = run(figure)
-    kept = "".join(path.read_text() for path in (tmp_path / "out").glob("*.[cj]*"))
-    kept += " ".join(text.get_text() for axes in found["figure"].axes for text in axes.texts)
-    texts = [found["draw"].question.text, *(answer.text for answer in found["draw"].question.answers)]
-    assert kept
-    assert not [text for text in texts if text in kept]
-    assert set(found["table"].origin) == {"sample"}
+    result = run(figure)
+    written = "".join(path.read_text() for path in (tmp_path / "out").glob("*.[cj]*"))
+    written += " ".join(text.get_text() for axes in result["figure"].axes for text in axes.texts)
+    texts = [result["draw"].question.text, *(answer.text for answer in result["draw"].question.answers)]
+    assert written
+    assert not [text for text in texts if text in written]
+    assert set(result["table"].origin) == {"sample"}
 
 
 def answer_by_rule(request: Request) -> str:
@@ -127,8 +127,8 @@ def answer_by_rule(request: Request) -> str:
 
 def test_a_language_models_verdicts_come_to_the_scale(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     use_rule(monkeypatch, answer_by_rule)
-    found = run(judge="openai:any", prompts="own")
-    of_ten = found["table"].query("judge == 'judge'")
+    result = run(judge="openai:any", prompts="own")
+    of_ten = result["table"].query("judge == 'judge'")
     value = of_ten.set_index(["metric", "part"]).value
     assert list(value["pointwise"]) == [7, 3]
     assert value["pointwise_ref", "candidate A"] == 8
