@@ -132,6 +132,7 @@ def test_index_has_claims_then_key_then_artefacts_with_their_states(site: Path) 
     assert "¶ 1 paper ● 4 measured ⇄ 1 stand-in" in rows[0]
     assert "○ not run needs generator" in rows[1]
     assert "□ no numbers" in rows[2]
+    assert len(_open(site, "toy/table_01.html").select(".claims details")) == 3
 
 
 def test_page_has_the_papers_table_values_with_origin_and_stand_ins(site: Path) -> None:
