@@ -329,15 +329,3 @@ def test_a_metric_that_agrees_with_people_is_found_to(rate) -> None:
         row = pick(table, dataset=dataset, metric=baseline, judge="judge", level="question", statistic="kendall")
         assert row.n + row.dropped == len(RATED.questions)
     assert not any("not run" in sentence for sentence in names["findings"])
-
-
-def test_rankings_of_one_annotator_and_of_all_are_compared_with_a_metric(rate) -> None:
-    table = rate("table_02")["table"]
-    form = {"dataset": RATED.name, "metric": "pd", "evaluator": "small", "variant": "geometric"}
-    for ranking in ("elo", "bradley_terry"):
-        each = pick(table, annotators="each", ranking=ranking, statistic="spearman", **form)
-        assert each.value > 0.7  # mean ratings and comparisons won order the systems almost alike
-        assert each.n + each.dropped == RATED.ratings.rater.nunique()
-        judged = {"dataset": RATED.name, "metric": "g_eval", "judge": "judge", "ranking": ranking}
-        together = pick(table, annotators="together", statistic="kendall", **judged)
-        assert (together.n, np.isnan(together.low), together.resampled) == (len(RATED.systems), True, "1 group")

@@ -8,7 +8,7 @@ import pytest
 
 from nfqa.files.records import Answer, Question
 from nfqa.metrics.references import Draw
-from reproduction.studies.attacks import ATTACK, add_attacks, count_beaten, stuff_keywords
+from reproduction.studies.attacks import ATTACK, add_attacks, count_beaten
 
 
 def make_draws(*words: str) -> pd.DataFrame:
@@ -35,11 +35,6 @@ def test_each_attack_is_made_of_the_question_its_references_and_candidates() -> 
     assert texts["off_topic"] == "milk is good because cats sleep"
     with pytest.raises(ValueError, match="1 question to attack"):
         add_attacks(make_draws("tea"))
-
-
-def test_keywords_are_in_another_order_for_another_question() -> None:
-    text = "one two three four five six seven eight nine ten eleven"
-    assert stuff_keywords([text], key="a") == stuff_keywords([text], key="a") != stuff_keywords([text], key="b")
 
 
 def test_an_attack_beats_what_scores_lower_and_half_of_what_scores_alike() -> None:

@@ -171,12 +171,9 @@ def test_verdicts_that_a_server_did_not_give_leave_an_artefact_stale(
     ("options", "name"),
     [
         (RunOptions(), ""),
-        (RunOptions(profile="quick"), ""),
         (RunOptions(profile="quick", seeds=3, parameters={"short": "drop"}), "quick-seeds-3-short-drop-"),
         (RunOptions(roles={"judge": "openai:gpt-4o@http://h:1/v1"}, asking={"reading": "logits"}),
          "judge-gpt-4o-reading-logits-"),
-        (RunOptions(roles={"evaluator": "embedded:tiny", "generator": "hf:a/b@r,hf:c/d"}),
-         "evaluator-tiny-generator-b_d-"),
         (RunOptions(parameters={"answers": "/a/../my file\x00\n.txt", "short": "é"}), "answers-my_file_.txt-short-"),
         (RunOptions(parameters={f"name_{n}": "x" * 500 for n in range(9)}), "name_0-xxxxxxxx"),
     ],

@@ -100,19 +100,6 @@ def test_the_released_format_is_scored(place: Checkout, tmp_path) -> None:
     assert (done.returncode, "line 2: id is that of line 1" in done.stderr) == (2, True), done.stderr
 
 
-def test_debates_are_made_and_scored(place: Checkout) -> None:
-    sample = PROJECT / "data" / "sample"
-    done = place.run("debates", str(sample / "debate_questions.jsonl"), "--documents", str(sample / "debate_documents"))
-    assert done.returncode == 0, done.stdout + done.stderr
-    made = next((place.root / "build" / "debates").rglob("debates.jsonl"))
-    identifier = json.loads(made.read_text().splitlines()[0])["id"]
-    (made.parent / "mine.jsonl").write_text(json.dumps({"id": identifier, "generation": "Some say yes, some say no."}))
-    words = ["score", str(made.parent / "mine.jsonl"), "--questions", str(made), "--methods=pd"]
-    done = place.run(*words, DATA="", PROFILE="")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "P.D. (lower is better)" in done.stdout
-
-
 def test_a_quick_run_changes_nothing_committed_and_is_checked_reported_and_drawn(place: Checkout) -> None:
     for command, words in (
         ("run linkage/figure_07 debateqa/table_13", "0 fresh, 0 failed"),

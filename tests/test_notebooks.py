@@ -111,13 +111,3 @@ def test_one_of_each_kind_runs_headless_without_a_warning_and_again_here_to_equa
         assert values.read_bytes() == (work / "results" / f"{target.identifier}.csv").read_bytes(), target.identifier
     assert checkout.run("report", **QUICK).returncode == 0
     assert "sample" in (root / "build" / "quick" / "site" / "index.html").read_text().lower()
-
-
-def test_another_embedder_takes_its_place_by_one_variable(root, tmp_path):
-    from test_embed import make_model
-
-    done = Checkout(root).run("run", "linkage/table_05", **QUICK, EMBEDDER=make_model(tmp_path / "tiny"))
-    assert done.returncode == 0, done.stdout + done.stderr
-    (result,) = (root / "build" / "variants").glob("quick-embedder-*/sample/results/linkage/table_05.json")
-    assert '"embedder": "path:model@' in result.read_text()
-    assert not (root / "results").exists()

@@ -293,29 +293,3 @@ def test_a_killed_process_is_a_failure_and_a_record_of_the_future_is_none(ran: C
     (ran.root / RESULT).write_text("altered")
     assert "artefacts: 1 run, 0 fresh, 0 failed" in ran.run("run", "made_up/first").stdout
     assert ran.read(RESULT) == 1.0
-
-
-SIZED = [
-    FIRST[0] + "\nn_seeds = 10\nlimit = None",
-    *FIRST[1:3],
-    FIRST[3].replace("lab.write(table, ", "from reproduction.figures import subplots\nfigure, axes = subplots()\n"
-                     "lab.mark(figure, table)\nlab.write(table, figure=figure, ")
-    + "\nprint('notes:', [text.get_text() for text in figure.texts])",
-]  # fmt: skip
-
-
-def test_a_quick_run_says_so_on_the_console_below_the_figure_and_in_its_folder(checkout: Checkout) -> None:
-    checkout.edit_notebook("made_up/first.ipynb", SIZED)
-    plain, again = (checkout.run("run", "made_up/first", PROFILE="quick").stdout for _ in range(2))
-    assert "made_up/first, quick: 8 questions, 2 draws\n" in plain
-    assert "First (quick: 8 questions, 2 draws)" in again  # which is fresh
-    changed = checkout.run("run", "made_up/first", PROFILE="quick", PARAMS="value=5.0 limit=3").stdout
-    assert "made_up/first, quick: 3 questions, 2 draws\n" in changed
-    build = checkout.root / "build"
-    (variant,) = (build / "variants").glob("quick-limit-3-value-5.0-*")
-    notes = {build / "quick": "quick: 8 questions, 2 draws", variant: "quick: 3 questions, 2 draws"}
-    for work, note in notes.items():
-        executed = (work / "sample" / "notebooks" / "made_up" / "first.ipynb").read_text()
-        texts = executed.partition("notes: [")[2].partition("]")[0]
-        assert "SAMPLE: made-up data" in texts
-        assert note in texts
