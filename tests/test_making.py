@@ -152,6 +152,13 @@ def test_the_nearest_five_are_kept_and_three_are_needed() -> None:
     }
 
 
+def test_splits_follow_the_seed_and_have_the_paper_s_share() -> None:
+    names = [str(n) for n in range(2941)]
+    split = pipeline.split_questions(names)
+    assert (split.split == "test").sum() == 1000
+    pd.testing.assert_frame_equal(split, pipeline.split_questions(names))
+
+
 def test_two_labels_against_a_view_remove_it_and_no_name_stays(tmp_path: Path) -> None:
     rows = ["q.1,ann,1", "q.1,bob,1", "q.1,eve,0", "q.2,ann,0", "q.2,bob,0", "q.2,eve,1", "q.3,ann,1"]
     labels = read_labels(write(tmp_path, l="\n".join(["item,annotator,label", *rows])) / "l")

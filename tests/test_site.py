@@ -218,6 +218,14 @@ def test_other_runs_are_marked_partial_and_only_an_artefact_without_notebook_say
 
 
 @pytest.mark.slow
+def test_report_of_the_committed_results_is_small(tmp_path: Path) -> None:
+    root = find_root()
+    pages = [*build_site(Place(root, tmp_path, is_full=True)).parent.rglob("*.html")]
+    assert len(pages) > 60
+    assert [path for path in pages if path.stat().st_size > 600_000] == []
+
+
+@pytest.mark.slow
 def test_pages_fit_and_stay_local(site: Path) -> None:
     from playwright.sync_api import sync_playwright
 
