@@ -189,7 +189,7 @@ def extract_parts(documents: pd.DataFrame, embedder: Embedder, **options: int) -
         embedder.prepare(sentences.text, tokens=False)  # all at once: short batches of one question cost more
     parts = extract_views(sentences, embedder, **options)
     ids = documents.drop_duplicates("question").set_index("question").id
-    parts = parts.assign(id=[ids[question] for question in parts.question], cosine=1.0)
+    parts = parts.assign(id=parts.question.map(ids).astype(object), cosine=1.0)
     return parts.assign(view=parts.id + "." + parts["view"].str.replace(r"(?s).*\.", "", regex=True))[PARTS]
 
 
