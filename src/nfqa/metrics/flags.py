@@ -30,11 +30,14 @@ THRESHOLDS = {
 }
 FLAGS = {  # after "It ..."
     "empty": "has no word",
-    "repeats_question": "holds the whole question, or little but its words, half of them or more",
-    "copies_reference": "has a reference's words, or half of its runs of four words are in one",
-    "copies_view": "has a point of view's words, or half of its runs of four words are in points of view",
-    "repeats_itself": "repeats 30 % or more of its runs of four words",
-    "length": "is six times as long as its longest reference, or a sixth of its shortest one",
+    "repeats_question": (
+        f"holds the whole question, or {THRESHOLDS['question_share']:.0%} of its words are the question's"
+        " and half of the question's are in it"
+    ),
+    "copies_reference": f"has a reference's words, or {THRESHOLDS['copied']:.0%} of its runs of four words are in one",
+    "copies_view": f"has a point of view's words, or {THRESHOLDS['copied']:.0%} of its runs of four words are in views",
+    "repeats_itself": f"repeats {THRESHOLDS['repeated']:.0%} or more of its runs of four words",
+    "length": f"is {THRESHOLDS['times']:g} times as long as its longest reference, or as short as its shortest one",
     "verdict_mark": "holds a mark such as [[1]], by which a language model's verdict is read",
 }
 TOLD = ["length"]  # alone, such answers count: people there grade short ones 1.2 of 3 on average, long ones 2.6
