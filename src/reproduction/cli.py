@@ -115,7 +115,7 @@ def reproduce(root: Path, options: RunOptions, arguments: argparse.Namespace) ->
 
     jobs = read_count("JOBS", "how many notebooks run at a time") or 2
     targets = list_targets(root, options, arguments.artefacts)
-    problems = reach_data(root, targets) if options.data == "full" else []
+    problems = reach_data(root, [target.artefact for target in targets]) if options.data == "full" else []
     if problems:
         print("\nThe public data can't be reached:", *(f"  - {line}" for line in problems), sep="\n")
         if arguments.artefacts:
@@ -324,10 +324,11 @@ def report(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
     return 0
 
 
-def fetch(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
+def fetch(root: Path, _options: RunOptions, _: argparse.Namespace) -> int:
     """Fetch and verify the data."""
+    from reproduction.papers import list_chosen
     from reproduction.runner import reach_data
 
-    problems = reach_data(root, list_targets(root, options))
+    problems = reach_data(root, [paper.artefacts[name] for paper, name in list_chosen(root)])
     print(*(problems or ["all data at hand and verified"]), sep="\n")
     return int(bool(problems))

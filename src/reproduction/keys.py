@@ -217,12 +217,12 @@ def list_targets(root: Path, options: RunOptions, only: Sequence[str] = ()) -> l
     Raises: ValueError for an unknown artefact, or one without a notebook.
     """
     place, registry, targets = options.find_place(root), read_registry(root), dict[str, Target]()
+    is_sample, store = options.data == "sample", root / "build" / "data"
     for paper, name in list_chosen(root, only):
         identifier = f"{paper.paper}/{name}"
         settings = options if identifier in only else replace(options, parameters={})
         target = Target(paper, name, settings)
         files = [registry[file] for file in target.artefact.needs_files]
-        is_sample, store = options.data == "sample", root / "build" / "data"
         lacks = [file.path for file in files if not (file.sample if is_sample else has_file(file, store))]
         read = [other for other in map(targets.get, target.reads) if other]
         lost = [t for t in read if t.lacks and hash_result(place, t.identifier) == "missing"]

@@ -21,17 +21,18 @@ from reproduction.data.load import GRADED
 from reproduction.data.registry import UnreachableError, fetch_file, read_registry
 from reproduction.keys import QUICK_LIMIT, Target
 from reproduction.options import RunOptions
+from reproduction.papers import Artefact
 from reproduction.place import Place
 
 _LONGEST = 10_000  # characters of a failure that are shown
 
 
-def reach_data(root: Path, targets: Sequence[Target]) -> list[str]:
-    """Fetch what the targets read; returns a line for each file that could not be reached and is not optional.
+def reach_data(root: Path, artefacts: Sequence[Artefact]) -> list[str]:
+    """Fetch what artefacts read; returns a line for each file that could not be reached and is not optional.
 
     Raises: ValueError for a file with the wrong hash.
     """
-    artefacts, problems = [target.artefact for target in targets], []
+    problems = []
     for name in dict.fromkeys(name for a in artefacts for name in (*a.datasets, *a.files, *a.needs_files)):
         file = read_registry(root)[name]
         try:

@@ -28,9 +28,11 @@ def hash_modules(names: Iterable[str], *, within: tuple[str, ...] = PACKAGES) ->
     todo, hashes = list(names), dict[str, str]()
     while todo:
         name = todo.pop()
+        if name in hashes or not name.startswith(within):
+            continue
         path = _SOURCE.joinpath(*name.split("."))
         files = [file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()]
-        if files and name not in hashes and name.startswith(within):
+        if files:
             hashes[name], imports = _scan(files[0], *stamp(files[0]))
             package = name.rpartition(".")[0]  # whose __init__ runs first; nfqa's own imports what its functions need
             todo += [*imports, *([package] if package not in ("", "nfqa") else [])]

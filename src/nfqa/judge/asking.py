@@ -248,10 +248,8 @@ class Asker:
             session.failed_in_a_row = 0
             if names := self._left_out.removeprefix(WITHOUT):
                 self._warn(names, f"takes no {names}, so its own default counts; signatures say so")
-            actual, verdict = (
-                replace(entry, decoding=self.decoding.signature + self._left_out),
-                _read(result, request, read),
-            )
+            actual = replace(entry, decoding=self.decoding.signature + self._left_out)
+            verdict = _read(result, request, read)
             try:
                 results[entry.key] = self.journal.keep(actual, result, verdict, spec=self.spec.identity)
             except ValueError as error:  # what else was on its way is lost, but no more than that

@@ -248,10 +248,8 @@ class OpenAIServer:
         import openai
 
         prompt = framed["prompt"] if "prompt" in framed else framed["messages"][0]["content"]
-        completions, start = (
-            (self._client.chat if "messages" in framed else self._client).completions,
-            time.perf_counter(),
-        )
+        completions = (self._client.chat if "messages" in framed else self._client).completions
+        start = time.perf_counter()
         try:
             # Not the client's own records: it checks none of their fields, and reads no JSON sent as plain text.
             raw = completions.with_raw_response.create(model=self.spec.name, **framed, extra_body=fields)

@@ -74,15 +74,15 @@ def read_digit(completion: str, *, digits: Sequence[str] = ("0", "1")) -> Verdic
     Source: DebateQA's metric, which asks for 0 or 1. Differs from: its released script, which looks for the digit in
         prompt and completion together; models that write "1" or "Answer: 1" instead of `[[1]]` are understood here.
     """
-    speech = leave_out_thinking(completion).strip()
+    answer = leave_out_thinking(completion).strip()
     marked = [text for text in _list_marks(completion, "only") if _NUMBER.fullmatch(text)]
-    marks = [float(text) for text in marked or [*_NAMED.findall(speech), *_LAST.findall(speech)]]
+    marks = [float(text) for text in marked or [*_NAMED.findall(answer), *_LAST.findall(answer)]]
     return _pick_one(completion, marks, {*map(float, digits)}, "only")
 
 
 def _list_marks(completion: str, pick: Pick) -> list[str]:
-    speech = completion.rpartition("</think>")[2] if pick == "first" else leave_out_thinking(completion)
-    return [mark.strip() for mark in _MARKED.findall(speech)]
+    answer = completion.rpartition("</think>")[2] if pick == "first" else leave_out_thinking(completion)
+    return [mark.strip() for mark in _MARKED.findall(answer)]
 
 
 def _pick_one(completion: str, values: Sequence[float], allowed: Collection[float], pick: Pick) -> Verdict:
