@@ -47,7 +47,7 @@ READY_DEV := $(VENV)/ready-dev-$(call hash,requirements.txt requirements-dev.txt
 PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check
 install = $(VENV)/bin/uv pip install --quiet --compile-bytecode --python $(VENV)/bin/python $(1) || $(PIP) $(1)
 
-.PHONY: train-evaluator train-judge train-coverage train-dispute export-verdicts export-losses import-verdicts spot-check help setup reproduce status check accept claims figures report lab test test-fast soak bench fetch score answers debates clean distclean FORCE
+.PHONY: train-evaluator train-judge train-coverage train-reader train-dispute export-verdicts export-losses import-verdicts spot-check help setup reproduce status check accept claims figures report lab test test-fast soak bench fetch score answers debates clean distclean FORCE
 
 help: ## this text
 	@echo "make TARGET [VARIABLE=value ...]"; echo
@@ -166,7 +166,10 @@ train-judge: $(READY) ## the embedded judge's adapters anew, those that are not 
 train-coverage: $(READY) ## coverage's adapter anew, from claims and points of view; half an hour on two cores
 	@$(VENV)/bin/python -m tools.train_coverage
 
-train-dispute: $(READY) ## D.A.'s detector anew, from the labelled answers; a minute
+train-reader: $(READY) ## the model that reads whether a text states a claim anew; half an hour on two cores
+	@$(VENV)/bin/python -m tools.train_reader
+
+train-dispute: $(READY) ## D.A.'s detector anew, from the labelled answers; three minutes
 	@$(VENV)/bin/python -m tools.train_dispute
 
 fetch: $(READY) ## the data alone, verified

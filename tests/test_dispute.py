@@ -14,12 +14,22 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import PROJECT
+from scipy.special import expit
 from test_judging import LOGITS, PROMPTS, list_prompts, make_judge
 
 from nfqa.judge.prompts import PromptSet
 from nfqa.kernels.parse import read_digit
 from nfqa.metrics.dispute_awareness import Form, judge_awareness, score_awareness
-from nfqa.metrics.dispute_detector import HEADS, Detector, Head, hash_text, open_detector, pool_units
+from nfqa.metrics.dispute_detector import (
+    HEADS,
+    READ,
+    Detector,
+    Head,
+    fit_sentences,
+    hash_text,
+    open_detector,
+    pool_units,
+)
 from nfqa.metrics.dispute_rules import apply_rule
 from nfqa.models.chat import Reply
 from reproduction.judging import read_prompt_set
@@ -97,9 +107,20 @@ def test_logits_give_a_probability():
     assert result.missing.tolist() == ["", "", "no_mass", "bad_logprobs"]
 
 
-@pytest.fixture(scope="module")
-def detector() -> Detector:
-    return open_detector()
+class CountingReader:
+    """A reader whose logit is a tenth of the words of the text, less three."""
+
+    signature = "words:1"
+
+    def read(self, pairs):
+        return expit([len(text.split()) / 10 - 3 for text, _ in pairs])
+
+
+FLAT = (0.0,) * (9 + READ + 1)  # slopes
+
+
+def make_detector(heads: dict[str, Head], fold_of: dict[str, str] | None = None) -> Detector:
+    return Detector(fit_sentences(), {"debate": 1.0}, heads, fold_of or {}, "made", CountingReader())
 
 
 def test_pooling_by_hand():
@@ -108,33 +129,40 @@ def test_pooling_by_hand():
     np.testing.assert_allclose(pool_units(most), expected)
 
 
-def test_the_detector_tells_plain_cases(detector):
-    sides = "Supporters argue that it saves lives. It costs ten euros a head. Critics fear for the quality of the air."
-    result = detector.decide([AWARE, PLAIN, sides, "", "Coffee contains caffeine. It keeps you awake."])
-    assert result.score.tolist() == [1, 0, 1, 0, 0]
-    assert result.probability[3] == 0.0
-    assert detector.decide([PLAIN]).probability[0] == pytest.approx(result.probability[1], rel=1e-12)
+def test_reading_by_hand_decides_alone_on_a_short_text_and_beside_other_features_on_a_long_one():
+    long = f"{'So ' * 58}it is. They disagree."  # passages of 60 and 2 words, which are its sentences
+    detector = make_detector({"all": Head((*FLAT[:8], 1.0, *FLAT[9:]), -2.5, 0.6)})
+    described = detector.describe(["One two. Three four five. Six.", long, ""])[:, 8 : 8 + READ]
+    expected = [[-2.4, -2.4, -2.7, -2.75, math.log(7)], [3, 0.1, 3, 0.1, math.log(63)], [NAN] * 4 + [0]]
+    np.testing.assert_allclose(described, expected, rtol=1e-6)
+    result = detector.decide([long, "One two.", "So " * 30, ""])
+    assert result.probability.tolist() == pytest.approx([expit(0.5), expit(-2.8), 0.5, 0])
+    assert result.score.tolist() == [1, 0, 1, 0]
     assert detector.decide([]).empty
 
 
 def test_an_answer_is_decided_by_the_head_that_has_not_seen_its_question():
-    constant = {"no": Head((0.0,) * 10, -1.0, 0.5), "all": Head((0.0,) * 10, 1.0, 0.5)}
-    known = dict.fromkeys(map(hash_text, (AWARE, "d:1", "Should cars go?")), "no")
-    made = Detector(open_detector().sentences, {"debate": 1.0}, constant, known, "made")
-    assert made.decide([AWARE, f"{AWARE}\n", PLAIN]).score.tolist() == [0, 0, 1]
-    answers = pd.DataFrame({"dataset": "d", "question": ["1", "2", "3"], "text": PLAIN})
+    constant = {"no": Head(FLAT, -1.0, 0.5), "all": Head(FLAT, 1.0, 0.5)}
+    long, other = f"{AWARE} " * 5, f"{PLAIN} " * 5
+    known = dict.fromkeys(map(hash_text, (long, "d:1", "Should cars go?")), "no")
+    made = make_detector(constant, known)
+    assert made.decide([long, f"{long}\n", other]).score.tolist() == [0, 0, 1]
+    answers = pd.DataFrame({"dataset": "d", "question": ["1", "2", "3"], "text": other})
     assert score_awareness(answers, made).score.tolist() == [0, 1, 1]
     with_texts = answers.assign(question_text=["", "Should cars go?", ""])
     assert score_awareness(with_texts, made).score.tolist() == [0, 0, 1]
 
 
-def test_a_head_by_hand_decides_at_a_threshold_of_left_out_groups():
-    described = np.zeros((60, 10))  # without a word that tells anything
+def test_a_head_tells_what_it_was_fitted_on_apart_and_texts_beside_count_by_their_labels_not_their_number():
+    described = np.zeros((60, len(FLAT)))  # without a word that tells anything
     described[:, 0] = np.arange(60) % 3  # 0, 1, 2
     labels, groups = (described[:, 0] == 2).astype(int), np.arange(60) // 3
-    head = fit_head(described, labels, groups, folds=5)
-    at = {value: 1 / (1 + math.exp(-head.slopes[0] * value - head.intercept)) for value in (1, 2)}
-    assert at[1] < head.threshold <= at[2]
+    beside = [None, *((np.full((count, len(FLAT)), NAN), np.ones(count)) for count in (30, 300))]  # aware, and 0
+    heads = [fit_head(described, labels, groups, beside=each, folds=5) for each in beside]
+    alone, few, many = (expit(described[:3, 0] * head.slopes[0] + head.intercept) for head in heads)
+    assert alone[1] < heads[0].threshold <= alone[2]
+    assert few[0] > alone[0] + 0.2
+    np.testing.assert_allclose(few, many, atol=0.01)
 
 
 def test_bundled_heads_know_every_labelled_answer_and_question_once():
@@ -144,7 +172,8 @@ def test_bundled_heads_know_every_labelled_answer_and_question_once():
     assert set(made["heads"]) == {*made["left_out"], "all"}
 
 
-def test_a_frame_of_answers_is_scored_by_each_method(detector):
+def test_a_frame_of_answers_is_scored_by_each_method():
+    detector = open_detector()
     texts = [AWARE, None, PLAIN, "perhaps"]
     answers = pd.DataFrame({"dataset": "d", "question": list("1234"), "system": "s", "text": texts})
     replies = {AWARE.split()[0]: "[[1]]", "Zoos": "[[0]]", "perhaps": "perhaps"}

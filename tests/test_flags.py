@@ -19,6 +19,7 @@ from nfqa.metrics.flags import (
 )
 from nfqa.metrics.listwise import judge_by_vectors, make_zero_shot
 from nfqa.metrics.references import Draw
+from nfqa.metrics.systems import drop_flagged
 from reproduction.studies.attacks import stuff_keywords
 
 QUESTION = "Why is the sky blue?"
@@ -47,17 +48,22 @@ def flag(text: str, *references: str, question: str = QUESTION, views: tuple[str
         (f"{GOOD} {GOOD}", "repeats_itself"),
         (f"{QUESTION} {GOOD} [[1]]", "repeats_question; verdict_mark"),
         (f"{GOOD} See [1] and [[the second of these]].", ""),
-        ("Scattering.", "length"),  # a word is an answer
+        ("Scattering.", "length; one_word"),  # a word is an answer
         ("!?", "empty; length"),
         ("Light scatters there.", "length"),  # 18 words to 3: six times
         ("Light scatters there, mostly.", ""),
-        (" ".join(f"word{number}" for number in range(108)), "length"),
-        (" ".join(f"word{number}" for number in range(107)), ""),
-        ("天空是蓝色的因为空气散射蓝光", ""),  # each letter a word
+        (" ".join(f"the word{number}" for number in range(54)), "length"),
+        (" ".join(f"the word{number}" for number in range(53)), ""),
+        ("天空是蓝色的因为空气散射蓝光", "not_english"),  # each letter a word
     ],
 )
 def test_an_answer_has_the_flags_that_its_words_earn(text: str, flags: str) -> None:
     assert flag(text, REFERENCE) == flags
+
+
+def test_an_answer_that_is_flagged_as_long_or_short_alone_counts() -> None:
+    scores = pd.DataFrame({"flags": ["", "length; one_word", "empty; length"], "score": 1.0, "missing": ""})
+    assert drop_flagged(scores).missing.tolist() == ["", "", "flagged"]
 
 
 VIEWS = ("It helps. Nobody can show off costly shoes to anyone.", "It harms. Clothes are a way to say who one is.")

@@ -291,12 +291,14 @@ def test_what_does_not_fit_is_refused_with_its_place(call: Callable[[], object],
 
 
 def test_scores_of_several_methods_are_summarised_by_system_and_question() -> None:
+    words = ["People", "say", "yes,", "no,", "disagree", "about it"]
     lines = [
         {"question": f"why {n}?", "partial_answers": ["Yes.", "No."],
-         "answers": [{"system": system, "id": f"{system}{i}", "text": "word " * (n + i + 2)}
+         "answers": [{"system": system, "id": f"{system}{i}", "text": " ".join(words[: 2 + (n + i) % 5])}
                      for system in "xy"[: 1 + n % 3] for i in range(1 + n % 2)]} for n in range(7)
     ]  # fmt: skip
-    frames = nfqa.read([*lines, {"question": "bare?", "answers": [{"system": "x", "text": "none"}]}])
+    flagged = {"question": "Flagged?", "partial_answers": ["Yes."], "answers": [{"system": "x", "text": "Flagged!"}]}
+    frames = nfqa.read([*lines, flagged, {"question": "bare?", "answers": [{"system": "x", "text": "none"}]}])
     scores = [nfqa.coverage(frames, LetterEmbedder()), nfqa.dispute_awareness(frames)]
     for frame in scores:
         assert list(frame.columns[:5]) == ["dataset", "question", "answer", "system", "grade"]
@@ -304,13 +306,31 @@ def test_scores_of_several_methods_are_summarised_by_system_and_question() -> No
     assert rows.groupby("system").size().to_dict() == {"": 2, "x": 2, "y": 2}
     # a question counts once, whatever its points of view and answers; coverage has Student's t, a share Wilson's
     of_views = scores[0].groupby(["question", "answer", "system"], as_index=False).score.mean()
-    of_questions = of_views[of_views.system == "x"].groupby("question").score.mean().dropna()
+    of_questions = of_views[of_views.system == "x"].groupby("question").score.mean().dropna().drop("Flagged?")
     row = rows.loc[("coverage", "x")]
     ends = stats.t.interval(0.95, 6, of_questions.mean(), of_questions.sem())
     assert (row.value, row.low, row.high, row.n) == pytest.approx((of_questions.mean(), *ends, 7))
-    assert rows.dropped_because.unstack().x.to_dict() == {"coverage": "needs views: 1", "da": ""}
+    assert rows.dropped_because.unstack().x.to_dict() == {
+        "coverage": "flagged: 1; needs views: 1", "da": "flagged: 1",
+    }  # fmt: skip
     share = find_share(scores[1][scores[1].system == "y"].groupby("question").score.mean())
     assert rows.loc[("da", "y"), ["low", "high"]].tolist() == pytest.approx([share.low, share.high])
+
+
+def test_scores_have_the_flags_of_their_answers_that_concern_who_scores() -> None:
+    german = "Wasser kocht auf Meereshöhe bei hundert Grad, weiter oben früher, weil der Luftdruck dort sinkt."
+    answers = [{"id": "a", "text": f"{german} {german}"}, {"id": "b", "text": "Yes"}]
+    line = {"question": "Warum?", "references": ["Ja", "a b"], "partial_answers": ["A"], "answers": answers}
+    frames = nfqa.read([line])
+    diversity = nfqa.perspective_diversity(frames, "embedded:tiny", share=False)
+    assert "share" not in diversity
+    judged = nfqa.linkage(frames, embedder=LetterEmbedder())
+    for scores in (nfqa.coverage(frames, LetterEmbedder()), nfqa.dispute_awareness(frames), judged, diversity):
+        assert scores["flags"].tolist() == ["repeats_itself; length; not_english", "one_word"]
+    with StubServer(reply=lambda prompt, seed: "[[1]]") as server:
+        judge = f"openai:stub@{server.url}"
+        for scores in (nfqa.linkage(frames, judge), nfqa.dispute_awareness(frames, judge)):
+            assert scores["flags"].tolist() == ["repeats_itself; length", "one_word"]
 
 
 def test_a_language_model_on_a_server_judges_and_only_a_journal_keeps_what_it_said(

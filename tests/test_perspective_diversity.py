@@ -211,6 +211,23 @@ class WordCopier:
         return TargetLoss(nats, len(words), len(words) + len(answer))
 
 
+def test_a_share_is_the_mean_way_from_the_question_to_the_views_by_hand():
+    views = {"q": ["tram cheap", "rain likely"], "r": ["ice"], "s": ["sun"]}
+    views = pd.DataFrame([("d", *each) for each in views.items()], columns=["dataset", "question", "text"])
+    views = views.explode("text", ignore_index=True).assign(view=range(4))
+    # nats a token of q's views: 1.25 and 2 given the question, 0.5 given the views; r's costs no less given the views
+    questions = {"q": "why tram", "r": "why ice", "s": "why", "t": "why"}
+    shares = {
+        ("q", "why tram"): 0, ("q", "tram cheap rain likely"): 1, ("q", "rain"): (-1 + 0.5) / 2, ("q", None): math.nan,
+        ("r", "ice"): math.nan, ("s", "sun"): 1, ("t", "sun"): math.nan,
+    }  # fmt: skip
+    answers = pd.DataFrame([*shares], columns=["question", "text"]).assign(dataset="d")
+    scores = score_diversity(answers, views, WordCopier(), questions=questions)
+    assert scores.share.tolist() == pytest.approx([*shares.values()], nan_ok=True)
+    pd.testing.assert_frame_equal(scores.drop(columns="share"), score_diversity(answers, views, WordCopier()))
+    assert scores.missing.tolist() == ["", "", "", "no_answer", "", "", "needs views"]
+
+
 @pytest.mark.parametrize("reads", [True, False])
 def test_composed_answers_tell_whether_an_evaluator_reads_them(reads):
     points = tuple(PartialAnswer(str(i), f"Point {i}.", " ".join(f"w{i}x{j}" for j in range(9))) for i in range(4))

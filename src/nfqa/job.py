@@ -17,6 +17,7 @@ from nfqa.files.parts import Part, cut_file, read_note
 from nfqa.files.paths import hash_file, write_text
 from nfqa.metrics.dispute_detector import HEADS, SENTENCES
 from nfqa.models.loading import read_precision
+from nfqa.models.reader import READER
 from nfqa.models.roles import identify_role
 from nfqa.opening import find_prompts
 
@@ -32,7 +33,11 @@ class Method(NamedTuple):
 
 
 METHODS = {
-    "pd": Method("views", ("evaluator",), {"pd": "P.D. (lower is better)"}),
+    "pd": Method(
+        "views",
+        ("evaluator",),
+        {"pd": "P.D. (lower is better)", "pd_share": "P.D., share of the way from question to views"},
+    ),
     "da": Method("answers", ("judge",), {"da": "D.A. (share aware)"}),
     "coverage": Method("views", ("embedder",), {"coverage": "coverage"}),
     "linkage": Method(
@@ -92,9 +97,11 @@ class Job:
         return os.path.relpath(self.path, self.out)
 
     def list_metrics(self, method: str) -> list[str]:
-        """The metrics of a method; LINKAGE's is named after the kind of judge."""
+        """The metrics of a method; LINKAGE's is named after the kind of judge, and P.D.'s share is not a server's."""
         if method == "linkage":
             return ["embedded_judge" if self.has_embedded_judge else "listwise"]
+        if method == "pd" and self.evaluator.startswith("openai"):  # whose requests cost
+            return ["pd"]
         return list(METHODS[method].labels)
 
     def cut(self, size: int) -> list[Part]:
@@ -118,7 +125,7 @@ class Job:
 
     @cached_property
     def _identities(self) -> dict[str, str]:
-        files = [SENTENCES, HEADS]
+        files = [SENTENCES, HEADS, READER]
         files += [] if self.has_embedded_judge else sorted(find_prompts(self.prompts).rglob("*.*"))
         judge = self.judge if self.has_embedded_judge else identify_role("judge", self.judge)
         return {

@@ -63,7 +63,7 @@ class Worker:
                 "warnings": answered.warnings | flagged.value_counts().to_dict(),
             }  # fmt: skip
             for method in job.list_missing(part):
-                scores = self.score(method, frames, answered.excluded, flags)
+                scores = self.score(method, frames, answered.excluded)
                 late = scores.missing.str.removeprefix("server: ").isin(UNSETTLED).any()  # asked again by the next run
                 texts = scores.melt("metric", ["note", "guarded"], value_name="text").query("text != ''")
                 note = of_part | {
@@ -78,13 +78,7 @@ class Worker:
             self.forget()
         return {"lines": part.lines, "error": ""}
 
-    def score(
-        self,
-        method: str,
-        frames: functions.Frames,
-        excluded: Sequence[Excluded] = (),
-        flags: pd.DataFrame | None = None,
-    ) -> pd.DataFrame:
+    def score(self, method: str, frames: functions.Frames, excluded: Sequence[Excluded] = ()) -> pd.DataFrame:
         """A row per answer, those excluded too, and metric of the method; of coverage a row per point of view."""
         import pandas as pd
 
@@ -92,25 +86,32 @@ class Worker:
 
         metrics, needs = self.job.list_metrics(method), METHODS[method].needs
         if getattr(frames, needs).empty:
-            lacking = frames.answers.assign(missing=f"needs {needs}", signature="")
+            lacking = functions.add_flags(frames.answers.assign(missing=f"needs {needs}", signature=""), frames)
             scores = pd.concat(lacking.assign(metric=name) for name in metrics)
         else:
             scores = self._score(method, frames, metrics)
         empty = pd.DataFrame(list(excluded), columns=["question", "answer", "missing", "system"]).assign(signature="")
         unscored = (empty.assign(metric=name) for name in metrics)
         scores = sign_texts(pd.concat([scores, *unscored], ignore_index=True), frames.warnings)
-        scores = scores if flags is None else scores.merge(flags, "left", ["question", "answer"])
         texts = scores.reindex(columns=_TEXTS).astype(object).fillna("").astype(str)
         return texts.join(scores.reindex(columns=[*_NUMBERS]).astype(_NUMBERS))
 
     def _score(self, method: str, frames: functions.Frames, metrics: list[str]) -> pd.DataFrame:
+        import pandas as pd
+
         from nfqa.metrics.overlap import score_overlap
         from nfqa.metrics.references import gather_draws
         from nfqa.metrics.systems import add_unscored
 
         match method:
             case "pd":
-                return functions.perspective_diversity(frames, self.evaluator)
+                scores = functions.perspective_diversity(frames, self.evaluator)
+                if "share" not in scores:
+                    return scores
+                share = scores.share.where(scores.missing == "")
+                unknown = share.isna() & (scores.missing == "")
+                missing = scores.missing.mask(unknown, "no_share")
+                return pd.concat([scores, scores.assign(metric="pd_share", score=share, missing=missing)])
             case "da":
                 return functions.dispute_awareness(frames, "embedded" if isinstance(self.judge, str) else self.judge)
             case "coverage":
@@ -121,7 +122,8 @@ class Worker:
                 return functions.linkage(frames, self.judge, method=method)
         draws = gather_draws(frames.answers, frames.references, frames.texts_by_name, ungraded=False)
         embedder = self.embedder if "embedder" in METHODS[method].roles else None
-        return add_unscored(score_overlap(draws, metrics, embedder), frames.answers, missing="needs references")
+        scores = add_unscored(score_overlap(draws, metrics, embedder), frames.answers, missing="needs references")
+        return functions.add_flags(scores, frames)
 
     @property
     def _journal(self) -> str | None:
@@ -137,8 +139,10 @@ class Worker:
     def forget(self) -> None:
         """Let go of what was kept of the texts, so that memory stays flat; the models stay."""
         from nfqa.metrics.overlap import forget_texts
+        from nfqa.models.reader import open_reader
 
         forget_texts()
+        open_reader().forget()
         for opened in {"embedder", "evaluator"} & self.__dict__.keys():
             self.__dict__[opened].forget()
 

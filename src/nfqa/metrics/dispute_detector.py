@@ -1,4 +1,4 @@
-"""Dispute Awareness without a language model: written sentences teach the words, labelled real answers the decision."""
+"""Dispute Awareness without a language model: written texts teach words and reading, labelled answers the decision."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from scipy.special import logit
 
 from nfqa.metrics.coverage import split_answer
 from nfqa.metrics.dispute_rules import list_cues
+from nfqa.models.reader import Reader, open_reader
 
 _DATA = Path(__file__).parent
 SENTENCES, HEADS = _DATA / "dispute_sentences.csv", _DATA / "dispute_heads.json"
@@ -30,6 +31,10 @@ _GROUPS = {
 _PENALTY = 10.0  # inverse strength of the sentences' regression
 _CUE_SCALE = 0.3  # beside n-grams of unit length
 _SHORTEST = 45  # words of a labelled answer
+DISPUTE = "People disagree about this."  # the claim that the reader was taught
+_PASSAGE = 60  # words
+SHORT_FROM = 0.4  # chosen on texts of data/training that the reader was not trained on
+READ = 5  # features by the reader
 
 
 @dataclass(frozen=True)
@@ -50,13 +55,13 @@ class Detector:
     answer is read sentence by sentence, and every two neighbours as one. With these units u it has the features
         s_1 = logit max_u P(aware | u),  s_2 = sqrt(max_u P(for | u) max_u P(against | u)),
     the six cues, and w (1, TF-IDF of 2,000 words), w = min(1, words / 45), as the labelled answers have 45 or more.
-    A second logistic regression over all of them gives its probability. Deterministic. English alone; a dispute that is
-    denied ("nobody disputes it") may be taken for one, as no labelled answer teaches it. A single short statement among
-    twenty words or more on other things is mostly missed: of ten such, put anywhere into labelled answers that aren't
-    aware, .42 are found (a list of phrases finds .82).
+    With r(t) the reader's logit that a text t states DISPUTE, there are the largest and the mean r of its passages of
+    60 words, the largest r of a sentence, the mean of the two largest, and the logarithm of its words.
+    A second logistic regression over all of them gives its probability. Of a text of one passage the probability is the
+    reader's own, and counts from SHORT_FROM on. Deterministic. English alone.
     Args: sentences: the model of sentences, fitted; words: the inverse document frequency of each; heads: by fold, and
         "all" for what no head was fitted on; fold_of: the fold of each labelled answer and its question, by `hash_text`
-        of the answer, DATASET:QUESTION and the question; name: of what all this was fitted on.
+        of the answer, DATASET:QUESTION and the question; name: of what all this was fitted on; reader: reads texts.
     Source: ours. Differs from: multiple-instance learning, in that labels of single sentences are available.
     """
 
@@ -65,11 +70,12 @@ class Detector:
     heads: dict[str, Head]
     fold_of: dict[str, str]
     name: str
+    reader: Reader
 
     @property
     def signature(self) -> str:
         """Which sentences, labelled answers and features."""
-        return f"detector:{self.name}|unit:sentence+pair+word|v3"
+        return f"detector:{self.name}|unit:sentence+pair+word+passage|v4|{self.reader.signature}"
 
     def decide(self, texts: Sequence[str], *questions: Sequence[str]) -> pd.DataFrame:
         """score, 1 for aware and 0 for not, and probability of each answer; 0 for one without a sentence.
@@ -80,10 +86,14 @@ class Detector:
         heads = [self.heads[next(filter(None, map(self.fold_of.get, row)), "all")] for row in rows]
         logits = [row @ head.slopes + head.intercept for row, head in zip(self.describe(texts), heads, strict=True)]
         decisions = pd.DataFrame({"probability": 1 / (1 + np.exp(-np.array(logits, dtype=np.float64)))}).fillna(0.0)
-        return decisions.assign(score=(decisions.probability >= [head.threshold for head in heads]).astype(float))
+        short = pd.Series([is_short(text) for text in texts], dtype=bool)
+        pairs = [(text, DISPUTE) for text, each in zip(texts, short, strict=True) if each]
+        decisions.loc[short, "probability"] = self.reader.read(pairs)
+        least = np.where(short, SHORT_FROM, [head.threshold for head in heads])
+        return decisions.assign(score=(decisions.probability >= least).astype(float))
 
     def describe(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """The features of each answer, [len(texts), 9 + len(words)]; NaN for one without a sentence."""
+        """The features of each answer, [len(texts), 9 + READ + len(words)]; NaN for one without a sentence."""
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         split = [split_answer(text) for text in texts]
@@ -96,7 +106,24 @@ class Detector:
         known = TfidfVectorizer(vocabulary=list(self.words), sublinear_tf=True)
         known.idf_ = np.array(list(self.words.values()))
         share = np.array([[min(1.0, len(text.split()) / _SHORTEST)] for text in texts]).reshape(-1, 1)
-        return np.hstack([pooled, cues, share, share * known.transform([*texts, ""]).toarray()[:-1]])
+        read = self._read(texts, split)
+        return np.hstack([pooled, cues, read, share, share * known.transform([*texts, ""]).toarray()[:-1]])
+
+    def _read(self, texts: Sequence[str], split: Sequence[list[str]]) -> NDArray[np.float64]:
+        """The features by the reader, [len(texts), READ]."""
+        passages, sentences = (
+            pd.Series(parts, dtype=object).explode().dropna()
+            for parts in ([cut_passages(each) for each in split], split)
+        )
+        logits = [
+            pd.Series(logit(self.reader.read([(part, DISPUTE) for part in parts])), parts.index, dtype=np.float64)
+            for parts in (passages, sentences)
+        ]
+        of_passages, of_sentences = (each.groupby(level=0) for each in logits)
+        two = of_sentences.nlargest(2).groupby(level=0).mean() if len(sentences) else pd.Series(dtype=np.float64)
+        words = pd.Series([np.log1p(len(text.split())) for text in texts], dtype=np.float64)
+        columns = [of_passages.max(), of_passages.mean(), of_sentences.max(), two]
+        return np.column_stack([*(column.reindex(range(len(texts))) for column in columns), words])
 
 
 @cache
@@ -106,7 +133,20 @@ def open_detector() -> Detector:
     heads = {fold: Head(**head) for fold, head in fitted["heads"].items()}
     fold_of = {key: fold for fold, keys in fitted["left_out"].items() for key in keys}
     name = "+".join(hashlib.sha256(path.read_bytes()).hexdigest()[:12] for path in (SENTENCES, HEADS))
-    return Detector(fit_sentences(), fitted["words"], heads, fold_of, name)
+    return Detector(fit_sentences(), fitted["words"], heads, fold_of, name, open_reader())
+
+
+def cut_passages(sentences: Sequence[str]) -> list[str]:
+    """Sentences joined to passages of at most 60 words each; a longer sentence is cut at its words."""
+    passages = list[list[str]]()
+    for sentence in sentences:
+        words = sentence.split()
+        for start in range(0, len(words), _PASSAGE):
+            piece = words[start : start + _PASSAGE]
+            if start or not passages or len(passages[-1]) + len(piece) > _PASSAGE:
+                passages.append([])
+            passages[-1] += piece
+    return [" ".join(words) for words in passages]
 
 
 def fit_sentences() -> Any:
@@ -123,6 +163,11 @@ def fit_sentences() -> Any:
     model = LogisticRegression(C=_PENALTY, max_iter=5_000)
     pipeline = make_pipeline(make_union(grams, FunctionTransformer(_scale_cues)), model)
     return pipeline.fit(table.text, table.kind.map(_GROUPS).fillna("none"))
+
+
+def is_short(text: str) -> bool:
+    """Whether a text is one passage: the reader alone decides on it."""
+    return 0 < len(text.split()) <= _PASSAGE
 
 
 def pool_units(most: pd.DataFrame) -> NDArray[np.float64]:

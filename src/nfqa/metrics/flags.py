@@ -39,8 +39,12 @@ FLAGS = {  # after "It ..."
     "repeats_itself": f"repeats {THRESHOLDS['repeated']:.0%} or more of its runs of four words",
     "length": f"is {THRESHOLDS['times']:g} times as long as its longest reference, or as short as its shortest one",
     "verdict_mark": "holds a mark such as [[1]], by which a language model's verdict is read",
+    "not_english": "does not seem to be English, which alone the embedded models read",
+    "one_word": "is one word",
 }
-TOLD = ["length"]  # alone, such answers count: people there grade short ones 1.2 of 3 on average, long ones 2.6
+NOT_ENGLISH = "not_english"
+# With these alone an answer counts: on the development half people grade short ones 1.2 of 3 on average, long ones 2.6
+TOLD = ("length", "one_word")
 _RUN, _COVERED = 4, 0.5  # words; share of the question's words
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # written without spaces: a letter counts as a word
 _WORD = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+")
@@ -75,7 +79,7 @@ def describe_answers(
         NaN without a reference; copied_view, where views are given, the same of all points of view together, as an
         answer should cover them all; repeated, of these runs those that are there before; times, how often its length
         holds the longest reference's or the shortest one's length holds its own, NaN without a reference; mark, whether
-        a verdict could be read in it. Case and punctuation don't count.
+        a verdict could be read in it; english, as `seems_english`. Case and punctuation don't count.
     """
     known = {name: [_split(text) for text in texts] for name, texts in references.items()}
     view_words = {name: [_split(text) for text in texts] for name, texts in (views or {}).items()}
@@ -97,7 +101,8 @@ def flag_answers(described: pd.DataFrame) -> pd.DataFrame:
     of_views = {"copies_view": is_beyond(described.copied_view, "copied")} if "copied_view" in described else {}
     flagged = {"empty": beyond.words, "repeats_question": described.question_inside | beyond.question_share}
     flagged |= {"copies_reference": beyond.copied, **of_views, "repeats_itself": beyond.repeated}
-    return pd.DataFrame(flagged | {"length": beyond.times, "verdict_mark": described.mark})
+    flagged |= {"length": beyond.times, "verdict_mark": described.mark}
+    return pd.DataFrame(flagged | {NOT_ENGLISH: ~described.english, "one_word": described.words == 1})
 
 
 def flag_frames(
@@ -221,6 +226,7 @@ def _describe(
         "repeated": 1 - len(set(runs)) / len(runs) if runs else 0.0,
         "times": max(len(words) / max(*lengths, 1), min(lengths) / max(len(words), 1)) if lengths else np.nan,
         "mark": bool(_MARK.search(text)),
+        "english": seems_english(text),
     }
 
 

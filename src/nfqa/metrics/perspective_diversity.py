@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ def score_diversity(
     named: str = "role",
     cache: str = "",
     variant: Variant = "paper",
+    questions: Mapping[str, str] | None = None,
     **switches: Any,
 ) -> pd.DataFrame:
     """P.D. of each answer under the points of view on its question: one row an answer, lower is better.
@@ -40,11 +42,12 @@ def score_diversity(
 
     Args: answers: dataset, question, text (NaN where a system gave no answer), and any columns that name the answer;
         views: dataset, question, text (`QuestionSet.views`), under variant "script" point_of_view and explanation;
-        named, cache: what the columns `evaluator` and `cache` say.
+        named, cache: what the columns `evaluator` and `cache` say; questions: their texts by the column `question`, for
+        the share.
     Returns: the columns of `answers` but text and grade; metric ("pd"), evaluator, cache, variant, score (unitless, 1
-        or more; n views or more under "sum"), missing (the reason where there is no score: "no_answer", "empty_answer",
-        "needs views", "not_finite" for a view, or "no_tokens" or "too_long" for all), note (where the answer was cut)
-        and signature. In their order.
+        or more; n views or more under "sum"), with questions share (as `measure_share`), missing (the reason where
+        there is no score: "no_answer", "empty_answer", "needs views", "not_finite" for a view, or "no_tokens" or
+        "too_long" for all), note (where the answer was cut) and signature. In their order.
     Raises: ValueError for a missing column, no view on any question that is answered, an unknown variant or switch,
         chat wrapping without a chat template, a context and target too long for the model under too_long="error".
     Source: Equation 1 of the DebateQA paper; variant "script" is what its released script computes, "released" its five
@@ -60,7 +63,10 @@ def score_diversity(
         happens to texts that are too long.
     """
     chosen = evaluator.adapt(settings(variant, **switches))
-    losses = _restate(answers, views, evaluator, chosen)
+    contexts = [answers] if questions is None else [answers, _list_ends(answers, views, questions)]
+    losses = _restate(pd.concat(contexts, ignore_index=True), views, evaluator, chosen)
+    share = {} if questions is None else {"share": measure_share(losses, *contexts)}
+    losses = losses[losses.place < len(answers)]
     read = losses[losses.missing == ""].groupby("place").perplexity
     values = read.agg(lambda each: aggregate_perplexities(each, aggregate=chosen.aggregate))
     weight = losses.missing.map(dict(zip(_OF_A_VIEW, range(4), strict=True))).fillna(4)
@@ -72,9 +78,39 @@ def score_diversity(
     was_cut = losses.groupby("place").cut.max().reindex(texts.index) > 0
     return names.assign(
         metric="pd", evaluator=named, cache=cache, variant=variant,
-        score=values.reindex(texts.index).astype(float).where(missing == ""), missing=missing,
+        score=values.reindex(texts.index).astype(float).where(missing == ""), **share, missing=missing,
         note=np.where(was_cut, _CUT, ""), signature=f"pd:{chosen.signature}|evaluator:{evaluator.identity}",
     )  # fmt: skip
+
+
+def measure_share(losses: pd.DataFrame, answers: pd.DataFrame, ends: pd.DataFrame) -> pd.Series:
+    """How far an answer comes from its bare question to the points of view themselves: a measure of this project's.
+
+    Formula: the mean over views i of (l_i(question) - l_i(answer)) / (l_i(question) - l_i(views)), l_i(x) the nats a
+    token of view i given x. It is 0 for the question in the answer's place and 1 for all the views, below 0 for what
+    makes a view harder to restate than the question does; unlike P.D. it compares answers to different questions.
+    Args: losses: as `_restate` gives them of answers and then ends; ends: as `_list_ends`.
+    Returns: [n answers]; NaN where a view has no loss, or costs no less given the views than given the question.
+    """
+    keys, size = ["dataset", "question"], len(answers)
+    rows = losses.assign(loss=(losses.nats / losses.tokens).where(losses.missing == ""))
+    is_end = rows.place >= size
+    named = rows[is_end].join(ends.set_axis(ends.index + size)[[*keys, "end"]], on="place")
+    base = named.pivot(index=[*keys, "view"], columns="end", values="loss").reindex(columns=["question", "views"])
+    base.columns = pd.Index(["of_question", "of_views"])
+    each = rows[~is_end].join(answers[keys].reset_index(drop=True), on="place").join(base, on=[*keys, "view"])
+    way = (each.of_question - each.of_views).where(lambda gap: gap > 0)
+    shares = ((each.of_question - each.loss) / way).groupby(each.place).agg(lambda part: part.mean(skipna=False))
+    return shares.reindex(range(size))
+
+
+def _list_ends(answers: pd.DataFrame, views: pd.DataFrame, questions: Mapping[str, str]) -> pd.DataFrame:
+    """What the share is measured between, in the place of answers: of each question its text, and all its views."""
+    keys = ["dataset", "question"]
+    asked = answers[keys].drop_duplicates()
+    every = views.groupby(keys, sort=False)["text"].agg("\n".join).reset_index().merge(asked)
+    both = [asked.assign(text=asked.question.map(questions), end="question"), every.assign(end="views")]
+    return pd.concat(both, ignore_index=True)
 
 
 def score_views(

@@ -40,7 +40,7 @@ def apply_adapter(model: nn.Module, file: Path) -> None:
 
     parts = load_file(file)
     with torch.no_grad():
-        for layer in sorted({name.rpartition(".")[0] for name in parts}):
+        for layer in sorted(name.removesuffix(".up") for name in parts if name.endswith(".up")):
             try:
                 weight = model.get_parameter(f"{layer}.weight")
             except AttributeError:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from nfqa.judge.prompts import PromptSet
 from nfqa.kernels.intervals import Interval, draw_counts, estimate_ratio, find_interval, find_share
 from nfqa.metrics.dispute_awareness import Form, decide, pair_texts, score_awareness
-from nfqa.metrics.dispute_detector import Head
+from nfqa.metrics.dispute_detector import READ, Head
 from nfqa.metrics.judging import LanguageJudge, mark_answers
 from nfqa.metrics.statistics import count_reasons, describe_interval, iterate_groups
 
@@ -199,25 +199,40 @@ def compare_decisions(
     return pd.DataFrame(rows)
 
 
-def fit_head(described: NDArray, labels: NDArray, groups: NDArray, *, folds: int = 10) -> Head:
-    """A head for labelled answers, whose threshold maximises the mean of both labels' recalls on left-out groups.
+def fit_head(
+    described: NDArray,
+    labels: NDArray,
+    groups: NDArray,
+    *,
+    beside: tuple[NDArray, NDArray] | None = None,
+    folds: int = 10,
+) -> Head:
+    """A head for labelled answers, and beside them written texts, which count together half as much.
 
-    The words have a regression of their own. What it says of groups that it was not fitted on is the ninth feature
-    beside the other eight; the head's slopes are both regressions in one.
-    Args: described: [n, 9 + words], as `Detector.describe`; labels: [n], 0 or 1; groups: [n], such as questions, never
-        split.
-    Source: scikit-learn's TunedThresholdClassifierCV; stacking, Wolpert 1992.
+    The words have a regression of their own, on the labelled answers. What it says of groups that it was not fitted on
+    is one more feature beside the others; the head's slopes are both regressions in one. Its threshold is 0.5.
+    Args: described: [n, 9 + READ + words], as `Detector.describe`; labels: [n], 0 or 1; groups: [n], such as questions,
+        never split; beside: features and labels of the written texts.
+    Source: stacking, Wolpert 1992.
     """
     from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import StratifiedGroupKFold, TunedThresholdClassifierCV, cross_val_predict
+    from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
+    from sklearn.preprocessing import StandardScaler
 
-    folds = min(folds, np.bincount(labels).min())
-    splits = list(StratifiedGroupKFold(folds).split(described, labels, groups))
-    few, _, counted = np.split(described, [8, 9], axis=1)
+    splits = list(StratifiedGroupKFold(min(folds, np.bincount(labels).min())).split(described, labels, groups))
+    last = 8 + READ
+    few, _, counted = np.split(described, [last, last + 1], axis=1)
     words = LogisticRegression(C=_WORDS_PENALTY, max_iter=1_000)
-    ninth = cross_val_predict(words, counted, labels, cv=splits, method="decision_function")
-    stacked = np.column_stack([few, ninth])
-    tuned = TunedThresholdClassifierCV(LogisticRegression(max_iter=1_000), cv=splits).fit(stacked, labels)
-    *slopes, weight = tuned.estimator_.coef_[0]
-    of_words = weight * np.append(words.fit(counted, labels).intercept_, words.coef_)
-    return Head((*slopes, *of_words), float(tuned.estimator_.intercept_[0]), float(tuned.best_threshold_))
+    of_words = cross_val_predict(words, counted, labels, cv=splits, method="decision_function")
+    words.fit(counted, labels)
+    stacked, weights = np.column_stack([few, of_words]), np.ones(len(labels))
+    if beside is not None:
+        more, marks = np.nan_to_num(beside[0]), beside[1]
+        more = np.column_stack([more[:, :last], words.decision_function(more[:, last + 1 :])])
+        weights = np.append(weights, np.full(len(marks), 0.5 * len(labels) / len(marks)))
+        stacked, labels = np.vstack([stacked, more]), np.append(labels, marks)
+    scaler = StandardScaler().fit(stacked)
+    fitted = LogisticRegression(max_iter=2_000).fit(scaler.transform(stacked), labels, weights)
+    *slopes, weight = fitted.coef_[0] / scaler.scale_
+    intercept = float(fitted.intercept_[0] - (fitted.coef_[0] / scaler.scale_) @ scaler.mean_)
+    return Head((*slopes, *(weight * np.append(words.intercept_, words.coef_))), intercept, 0.5)

