@@ -22,9 +22,7 @@ PAIRS = [
     ("Cages are small. " * LONGEST, "Zoos should be closed."),
     ("", "Zoos should be closed."),
 ]
-trained = pytest.mark.skipif(
-    not READER.with_suffix(".json").is_file(), reason="the trained weights come with their card"
-)
+trained = pytest.mark.skipif(not READER.with_suffix(".json").is_file(), reason="trained weights come with their card")
 
 
 def test_a_logit_is_the_adapted_model_s_own_rounded_and_neither_batch_nor_order_moves_it() -> None:

@@ -33,7 +33,10 @@ def show(head: str) -> Callable[[str], object]:
 
 ANSWER = "Question: q <br> LLM generated response: a"
 WORST: dict[str, tuple[Callable[[str], Any], tuple[str, ...]]] = {  # what is called, and what is repeated
-    "split_answer": (coverage.split_answer, ("A. ", ".) ", '."', "1) ", "\n- ")),
+    "split_answer": (
+        coverage.split_answer,
+        ("A. ", ".) ", '."', "1) ", "\n- ", ".", "狗叫。", "so a. ", "… ", "*", "<p ", '"a ', "- a ", "1. 2. "),
+    ),
     "plain_text": (dispute_detector._plain_text, ("* ", "`#")),
     "one_word": (partial(dispute_rules.apply_rule, rule="one_word"), ("debat", "debate")),
     "list_cues": (dispute_rules.list_cues, ("some ", "others a-b 'c ", "some-", "no single ", "views ", "diverse ")),

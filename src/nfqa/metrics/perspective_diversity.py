@@ -107,9 +107,9 @@ def measure_share(losses: pd.DataFrame, answers: pd.DataFrame, ends: pd.DataFram
 def _list_ends(answers: pd.DataFrame, views: pd.DataFrame, questions: Mapping[str, str]) -> pd.DataFrame:
     """What the share is measured between, in the place of answers: of each question its text, and all its views."""
     keys = ["dataset", "question"]
-    asked = answers[keys].drop_duplicates()
-    every = views.groupby(keys, sort=False)["text"].agg("\n".join).reset_index().merge(asked)
-    both = [asked.assign(text=asked.question.map(questions), end="question"), every.assign(end="views")]
+    unique = answers[keys].drop_duplicates()
+    every = views.groupby(keys, sort=False)["text"].agg("\n".join).reset_index().merge(unique)
+    both = [unique.assign(text=unique.question.map(questions), end="question"), every.assign(end="views")]
     return pd.concat(both, ignore_index=True)
 
 
