@@ -151,7 +151,10 @@ def make_claims(root: Path) -> str:
     return "\n\n".join([table, " ".join([*count_claims(claims), f"{COUNTS}."])])
 
 
-TABLES = {"claims": make_claims, "users' answers": make_users_table, "results of linkage": make_table, "results of debateqa": make_debate_table}
+TABLES = {
+    "claims": make_claims, "users' answers": make_users_table, "results of linkage": make_table,
+    "results of debateqa": make_debate_table,
+}  # fmt: skip
 
 
 def fill_tables(root: Path, text: str) -> str:
