@@ -49,7 +49,8 @@ def list_scores(scores: pd.DataFrame, by: str | Sequence[str] | None = None) -> 
         raise ValueError(f"{len(rows)} scores of {_name(rows, keys)}{hint}; {cure}")
     if not views:
         return scores, ways
-    rules = {name: rule for name, rule in {"grade": "first", "missing": "min"}.items() if name in scores}
+    of_answer = {"grade": "first", "missing": "min", "flags": "first"}
+    rules = {name: rule for name, rule in of_answer.items() if name in scores}
     groups = scores.groupby(keys, sort=False, dropna=False, as_index=False)
     return groups.agg({"score": "mean"} | rules), ways
 

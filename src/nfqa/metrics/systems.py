@@ -67,7 +67,7 @@ def summarise_systems(parts: Iterable[pd.DataFrame], by: Sequence[str] = ("metri
 
 def drop_flagged(scores: pd.DataFrame) -> pd.DataFrame:
     """Scores without those of answers that have `flags` beside TOLD: missing, as "flagged"."""
-    flagged = scores["flags"].str.split("; ").map(lambda each: not {*each} <= {"", *TOLD}).astype(bool)
+    flagged = scores["flags"].fillna("").str.split("; ").map(lambda each: not {*each} <= {"", *TOLD}).astype(bool)
     missing = scores.missing.mask(flagged & (scores.missing == ""), "flagged")
     return scores.assign(score=scores.score.mask(flagged), missing=missing)
 
