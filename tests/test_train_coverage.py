@@ -27,15 +27,15 @@ TINY = [
 def test_no_text_of_a_held_out_claim_is_trained_on(read):
     pairs = read(random.Random(0), "sample")
     assert {pair.stated for pair in pairs} == {True, False}
-    claims, held = train_coverage._read_claims("sample")
+    claims, held = train_coverage.read_claims("sample")
     assert len(claims) + len(held) == len(load_frame("perspectrum", data="sample")[0])
-    seen = {train_coverage._plain(text) for pair in pairs for text in (pair.answer, pair.view, pair.claim)}
-    assert seen.isdisjoint(train_coverage._list_plain(held))
+    seen = {train_coverage.plain(text) for pair in pairs for text in (pair.answer, pair.view, pair.claim)}
+    assert seen.isdisjoint(train_coverage.list_plain(held))
     assert not any(is_held_out(claim) for claim in claims.question)
 
 
 def test_a_negated_view_is_stated_by_a_negated_text_alone():
-    claims, _ = train_coverage._read_claims("sample")
+    claims, _ = train_coverage.read_claims("sample")
     views = {
         text: (row.question, number)
         for row in claims.itertuples()

@@ -68,22 +68,22 @@ class Pair(NamedTuple):
 
 def read_perspectrum(draw: random.Random, data: str = "full") -> list[Pair]:
     """The pairs of the claims that no held-out claim shares a text with."""
-    claims, held = _read_claims(data)
-    kept_out = _list_plain(held) | {
-        _plain(text)
+    claims, held = read_claims(data)
+    kept_out = list_plain(held) | {
+        plain(text)
         for claim in load("debatewise", split="held_out", data=data).questions
         for text in (claim.text, *(part.point_of_view for part in claim.partial_answers))
     }
     pairs = []
     for claim in claims.itertuples():
-        if kept_out.isdisjoint(_list_plain(claims.loc[[claim.Index]])):
+        if kept_out.isdisjoint(list_plain(claims.loc[[claim.Index]])):
             for side, own in claim.views:
                 answer, *reworded = draw.sample(own, len(own))
                 others = [(stance, said) for stance, said in claim.views if not set(said) & set(own)]
                 found = [(answer, view, True) for view in reworded[:1]]
-                if reworded and (negated := _negate(reworded[0])):
+                if reworded and (negated := negate_view(reworded[0])):
                     found.append((answer, negated, False))
-                    opposite = _negate(answer)  # so that a negated view is not always one that isn't stated
+                    opposite = negate_view(answer)  # so that a negated view is not always one that isn't stated
                     found += [(opposite, negated, True), (opposite, reworded[0], False)] if opposite else []
                 for like in (True, False):
                     rivals = [said for stance, said in others if (stance == side) == like]
@@ -94,18 +94,18 @@ def read_perspectrum(draw: random.Random, data: str = "full") -> list[Pair]:
 
 def read_debatewise(draw: random.Random, data: str = "full") -> list[Pair]:
     """The pairs of the claims that the embedded evaluators are trained on, without those that are measured on."""
-    kept_out, pairs = _list_plain(_read_claims(data)[1]), []
+    kept_out, pairs = list_plain(read_claims(data)[1]), []
     for claim in load("debatewise", split="train", data=data).questions:
         parts = [part for part in claim.partial_answers if part.explanation and part.point_of_view]
-        if not kept_out.isdisjoint(map(_plain, [claim.text, *(part.point_of_view for part in parts)])):
+        if not kept_out.isdisjoint(map(plain, [claim.text, *(part.point_of_view for part in parts)])):
             continue
         for part in parts:
             passages = _cut(part.explanation)
             if not passages:
                 continue
             answer = passages[0] if draw.random() < 0.6 else draw.choice(passages)
-            found = [(part.point_of_view, True)]
-            found += [(negated, False) for negated in [_negate(part.point_of_view)] if negated and draw.random() < 0.5]
+            found, negated = [(part.point_of_view, True)], negate_view(part.point_of_view)
+            found += [(negated, False)] if negated and draw.random() < 0.5 else []
             for like in (True, False):
                 rivals = [one.point_of_view for one in parts if one is not part and (one.stance == part.stance) == like]
                 found += [(draw.choice(rivals), False)] if rivals else []
@@ -113,7 +113,7 @@ def read_debatewise(draw: random.Random, data: str = "full") -> list[Pair]:
     return pairs
 
 
-def _read_claims(data: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+def read_claims(data: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Perspectrum's claims to train on, and those that are held out; `views` has the stance and the texts of each."""
     claims = load_frame("perspectrum", data=data)[0]
     texts = load_frame("perspectrum_wordings", data=data)[0].set_index("wording").text
@@ -122,17 +122,17 @@ def _read_claims(data: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     return claims[~held], claims[held]
 
 
-def _list_plain(claims: pd.DataFrame) -> set[str]:
+def list_plain(claims: pd.DataFrame) -> set[str]:
     """Every text of claims, in small letters."""
     said = [text for own in claims["views"] for _, texts in own for text in texts]
-    return {_plain(text) for text in (*claims.question, *said)}
+    return {plain(text) for text in (*claims.question, *said)}
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     return " ".join(text.lower().split()).rstrip(".")
 
 
-def _negate(view: str) -> str:
+def negate_view(view: str) -> str:
     """The view negated by rule; "" where no rule fits."""
     made = negate(view.rstrip(".") + ".").rstrip(".")
     return "" if made == view.rstrip(".") else made

@@ -18,6 +18,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import expit
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import StratifiedGroupKFold
@@ -35,7 +36,7 @@ THRESHOLDS = (0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6)
 
 def decide(head: Head, described: NDArray) -> NDArray:
     """A head's probabilities."""
-    return np.asarray(1 / (1 + np.exp(-(np.nan_to_num(described) @ head.slopes + head.intercept))))
+    return np.asarray(expit(np.nan_to_num(described) @ head.slopes + head.intercept))
 
 
 def main() -> int:

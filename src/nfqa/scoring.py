@@ -23,7 +23,6 @@ from nfqa.files.tables import escape_formula
 from nfqa.job import LABELS, METHODS, Job
 from nfqa.judge.asking import Tally, merge_tallies
 from nfqa.judge.served_evaluator import ServedEvaluator
-from nfqa.metrics.flags import flag_frames
 from nfqa.models.chat import UNSETTLED
 from nfqa.opening import open_embedder, open_evaluator, open_judge
 
@@ -56,8 +55,8 @@ class Worker:
         try:
             answered = read_part(job.path, part, skipped)
             frames, advice = functions.read(answered), ""
-            flags = flag_frames(frames.answers, frames.references, frames.views, frames.texts_by_name)
-            flagged = "flag " + flags["flags"][flags["flags"] != ""].str.split("; ").explode()
+            flags = frames.flags["flags"]
+            flagged = "flag " + flags[flags != ""].str.split("; ").explode()
             of_part = {
                 "part": part.digest, "source": job.source, "skipped": skipped or [],
                 "warnings": answered.warnings | flagged.value_counts().to_dict(),

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import logit
+from scipy.special import expit, logit
 
 from nfqa.metrics.coverage import split_answer
 from nfqa.metrics.dispute_rules import list_cues
@@ -84,13 +84,15 @@ class Detector:
         """
         rows = [map(hash_text, row) for row in zip(texts, *questions, strict=True)]
         heads = [self.heads[next(filter(None, map(self.fold_of.get, row)), "all")] for row in rows]
-        logits = [row @ head.slopes + head.intercept for row, head in zip(self.describe(texts), heads, strict=True)]
-        decisions = pd.DataFrame({"probability": 1 / (1 + np.exp(-np.array(logits, dtype=np.float64)))}).fillna(0.0)
-        short = pd.Series([is_short(text) for text in texts], dtype=bool)
-        pairs = [(text, DISPUTE) for text, each in zip(texts, short, strict=True) if each]
-        decisions.loc[short, "probability"] = self.reader.read(pairs)
-        least = np.where(short, SHORT_FROM, [head.threshold for head in heads])
-        return decisions.assign(score=(decisions.probability >= least).astype(float))
+        short = np.array([is_short(text) for text in texts], dtype=np.bool_)
+        probability, least = np.zeros(len(texts)), np.where(short, SHORT_FROM, [head.threshold for head in heads])
+        probability[short] = self.reader.read([(texts[place], DISPUTE) for place in np.flatnonzero(short).tolist()])
+        longer = np.flatnonzero(~short).tolist()
+        described = self.describe([texts[place] for place in longer])
+        chosen = [heads[place] for place in longer]
+        logits = [row @ head.slopes + head.intercept for row, head in zip(described, chosen, strict=True)]
+        probability[longer] = np.nan_to_num(expit(np.array(logits, dtype=np.float64)))
+        return pd.DataFrame({"probability": probability, "score": (probability >= least).astype(float)})
 
     def describe(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """The features of each answer, [len(texts), 9 + READ + len(words)]; NaN for one without a sentence."""
