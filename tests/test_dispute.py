@@ -32,6 +32,7 @@ from nfqa.metrics.dispute_detector import (
 )
 from nfqa.metrics.dispute_rules import apply_rule
 from nfqa.models.chat import Reply
+from nfqa.models.reader import READERS
 from reproduction.judging import read_prompt_set
 from reproduction.studies.decisions import compare_decisions, fit_head, judge_dispute
 
@@ -169,7 +170,8 @@ def test_bundled_heads_know_every_labelled_answer_and_question_once():
     made = json.loads(HEADS.read_text())
     keys = [key for fold in made["left_out"].values() for key in fold]
     assert len(set(keys)) == len(keys) == 500 + 330 + 130  # answers, questions by name, and by text where it is known
-    assert set(made["heads"]) == {*made["left_out"], "all"}
+    assert all(set(heads) == {*made["left_out"], "all"} for heads in made["heads"].values())
+    assert set(made["heads"]) == set(made["short_from"]) <= {*READERS}
 
 
 def test_a_frame_of_answers_is_scored_by_each_method():

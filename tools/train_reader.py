@@ -35,7 +35,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from nfqa.files.paths import find_root
 from nfqa.metrics.dispute_detector import DISPUTE, SENTENCES
-from nfqa.models.reader import READER
+from nfqa.models.reader import READERS
 from nfqa.models.roles import find_package_file
 from reproduction.data.load import load
 from tools.train_coverage import Pair, list_plain, negate_view, plain, read_claims, read_debatewise, read_perspectrum
@@ -249,7 +249,7 @@ def main() -> int:
     sets |= written
     order = ("perspectrum", "made", "debatewise", "answers", "statements")
     model = train([pair for name in order for pair in sets[name] * TIMES.get(name, 1)])
-    model.save(READER)
+    model.save(READERS["embedded"])
     aurocs = {}
     for name, pairs in left_out.items():
         with torch.inference_mode():
@@ -262,7 +262,7 @@ def main() -> int:
         "trained_on": counts,
     }
     card |= {"pairs_sha256": hashlib.sha256(json.dumps(sets).encode()).hexdigest(), "auroc_left_out": aurocs}
-    READER.with_suffix(".json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
+    READERS["embedded"].with_suffix(".json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
     return 0
 
 

@@ -54,6 +54,7 @@ def score(
     evaluator: str = "embedded:small",
     judge: str = "embedded",
     embedder: str = EMBEDDER,
+    reader: str = "",
     prompts: str = "own",
     engine: str = "local",
     workers: int = 0,
@@ -70,7 +71,8 @@ def score(
         view), `scores.csv` (the same, for at most 100,000 rows), `summary.csv`, `warnings.csv` and, where lines were
         skipped, `skipped.csv`; methods: "pd", "da", "coverage", "linkage", "rouge" (1, 2 and L, as the released code),
         "bertscore", and by a language model as judge "pointwise", "pointwise_ref", "pairwise"; questions: as `read`;
-        judge: of linkage and D.A.; embedder, evaluator, prompts: as the functions of those names; engine: "local", or
+        judge: of linkage and D.A.; embedder, evaluator, prompts: as the functions of those names; reader: of coverage
+        and D.A., as the functions of those names; engine: "local", or
         "ray" or "ray:ADDRESS" for Ray's workers, which need the same file system and package; workers: how many of
         these, by default one per core or GPU; gpus: of each worker, such as 0.5; shard: lines of a part, which is
         written whole or not at all, and again where its answers, model or code changed; skip_bad: skip invalid lines,
@@ -85,7 +87,7 @@ def score(
     from nfqa.scoring import estimate, score_file
 
     paths, unique = (Path(answers).resolve(), Path(out).resolve()), tuple(dict.fromkeys(methods))
-    job = Job(*paths, unique, evaluator, judge, embedder, prompts, skip_bad)
+    job = Job(*paths, unique, evaluator, judge, embedder, reader, prompts, skip_bad)
     if questions:
         job = job.join(Path(questions))
     if dry_run:

@@ -28,7 +28,10 @@ _SCORE: dict[str, dict[str, Any]] = {
         "type": lambda text: text.split(","),
     },
     "--questions": {"help": "the questions of answers in DebateQA's released format", "type": Path},
-    **{f"--{role}": {"help": "a role, as in nfqa.score"} for role in ("evaluator", "judge", "embedder", "prompts")},
+    **{
+        f"--{role}": {"help": "a role, as in nfqa.score"}
+        for role in ("evaluator", "judge", "embedder", "reader", "prompts")
+    },
     "--engine": {"help": "local, ray or ray:ADDRESS"},
     "--workers": {"help": "of Ray; by default one a core, or GPU", "type": int},
     "--gpus": {"help": "of each worker, such as 0.5", "type": float},

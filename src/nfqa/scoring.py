@@ -81,11 +81,12 @@ class Worker:
         """A row per answer, those excluded too, and metric of the method; of coverage a row per point of view."""
         import pandas as pd
 
+        from nfqa.metrics.flags import add_flags
         from nfqa.metrics.references import sign_texts
 
         metrics, needs = self.job.list_metrics(method), METHODS[method].needs
         if getattr(frames, needs).empty:
-            lacking = functions.add_flags(frames.answers.assign(missing=f"needs {needs}", signature=""), frames)
+            lacking = add_flags(frames.answers.assign(missing=f"needs {needs}", signature=""), frames.flags)
             scores = pd.concat(lacking.assign(metric=name) for name in metrics)
         else:
             scores = self._score(method, frames, metrics)
@@ -98,6 +99,7 @@ class Worker:
     def _score(self, method: str, frames: functions.Frames, metrics: list[str]) -> pd.DataFrame:
         import pandas as pd
 
+        from nfqa.metrics.flags import add_flags
         from nfqa.metrics.overlap import score_overlap
         from nfqa.metrics.references import gather_draws
         from nfqa.metrics.systems import add_unscored
@@ -112,9 +114,10 @@ class Worker:
                 missing = scores.missing.mask(unknown, "no_share")
                 return pd.concat([scores, scores.assign(metric="pd_share", score=share, missing=missing)])
             case "da":
-                return functions.dispute_awareness(frames, "embedded" if isinstance(self.judge, str) else self.judge)
+                judge = "embedded" if isinstance(self.judge, str) else self.judge
+                return functions.dispute_awareness(frames, judge, reader=self.job.reader or "embedded")
             case "coverage":
-                return functions.coverage(frames, self.embedder)
+                return functions.coverage(frames, self.embedder, reader=self.job.reader)
             case "linkage":
                 return functions.linkage(frames, self.judge, embedder=self.embedder)
             case "pointwise" | "pointwise_ref" | "pairwise":
@@ -122,7 +125,7 @@ class Worker:
         draws = gather_draws(frames.answers, frames.references, frames.texts_by_name, ungraded=False)
         embedder = self.embedder if "embedder" in METHODS[method].roles else None
         scores = add_unscored(score_overlap(draws, metrics, embedder), frames.answers, missing="needs references")
-        return functions.add_flags(scores, frames)
+        return add_flags(scores, frames.flags)
 
     @property
     def _journal(self) -> str | None:
@@ -141,7 +144,7 @@ class Worker:
         from nfqa.models.reader import open_reader
 
         forget_texts()
-        open_reader().forget()
+        open_reader(self.job.reader or "embedded").forget()
         for opened in {"embedder", "evaluator"} & self.__dict__.keys():
             self.__dict__[opened].forget()
 

@@ -253,7 +253,8 @@ def write_made(run: Run) -> list[str]:
         texts[f"{name}.jsonl"] = "".join(lines[identifier] for identifier in part.id)
     for name in {"test.jsonl", "dev.jsonl"} - texts.keys():  # of an earlier run with more questions
         (run.folder / name).unlink(missing_ok=True)
-    parts = run.frames["debatable"]
+    parts, alone = run.frames["debatable"], run.last["view"][run.last.explanation == ""]
+    parts = parts[(parts.part == "point_of_view") | ~parts["view"].isin(alone)]
     addresses = run.frames["nearest documents"][["id", "document", "address"]]
     anchors = parts[parts["view"].isin(run.last["view"])].merge(addresses, on=["id", "document"], how="left")
     columns = ["id", "view", "part", "document", "address", "place", "cosine", "text"]

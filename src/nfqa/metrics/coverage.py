@@ -13,6 +13,9 @@ from sentencex import segment
 from nfqa.metrics.systems import note_cut
 from nfqa.models.adapters import COVERAGE
 from nfqa.models.embed import Embedder
+from nfqa.models.reader import Reader
+
+PASSAGE = 60  # words, at most, of a part of an answer that a reader reads at once
 
 _ATTRIBUTES = r"(?:[ \t]+[\w:-]+=(?:\"[^\"<>\n]*\"|'[^'<>\n]*'|[^\s<>\"']+))*[ \t]*"  # of a tag; not in `a <b and c> d`
 # Tags that end a line, ellipses before a word, full-width stops (slow by sentencex on a long line) and bullets.
@@ -32,36 +35,42 @@ _BLANKS = [code for code in range(0x3001) if chr(code).isspace()]
 _PLAIN = dict.fromkeys(map(ord, _QUOTES), "’") | dict.fromkeys(_BLANKS, " ") | dict.fromkeys(range(0xD800, 0xE000), "?")
 
 
-def score_coverage(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedder) -> pd.DataFrame:
-    """The parts of an answer's coverage: one row an answer and view, as `measure_coverage` has it.
+def score_coverage(answers: pd.DataFrame, views: pd.DataFrame, model: Embedder | Reader) -> pd.DataFrame:
+    """The parts of an answer's coverage: one row an answer and view, as `measure_coverage` or `read_coverage` has it.
 
     The packaged embedder has the adapter that was trained to see whether a text states a point of view; another
     embedder is as it is.
 
-    Args: as `score_baselines`.
-    Returns: the columns of `answers` but text and grade; view, metric ("coverage"), score (a cosine, NaN for an answer
-        without a sentence), missing ("no_text" then, else ""), signature and note (where a text was cut).
+    Args: answers, views: as `score_baselines`; model: what compares an answer with a view.
+    Returns: the columns of `answers` but text and grade; view, metric ("coverage"), score (a cosine, or a reader's
+        probability; NaN for an answer without a sentence), missing ("no_text" then, else ""), signature and note
+        (where a text was cut).
         An answer to a question without views has one row, its view "", missing as "needs views".
     """
-    signature, embedder = sign_coverage(embedder), embedder.tune(COVERAGE)
-    embedder.prepare(views["text"].tolist(), tokens=False)
     numbered = answers.drop(columns="grade", errors="ignore").assign(place=range(len(answers)))
     view_texts = views[["dataset", "question", "view", "text"]].rename(columns={"text": "view_text"})
     pairs = numbered.merge(view_texts, "left", ["dataset", "question"]).fillna({"view": "", "view_text": ""})
     viewed = pairs.view_text != ""
-    cosines = [
-        measure_coverage(str(part["text"].fillna("").iloc[0]), part["view_text"].tolist(), embedder)
-        for _, part in pairs[viewed].groupby("place", sort=False)
-    ]
     answer_texts = pairs.text.fillna("")
-    sentences = {text: split_answer(text) for text in answer_texts[viewed].unique()}  # once, beside several views
-    both = zip(answer_texts, pairs.view_text, strict=True)
-    texts = [[*sentences[text], view] if view else [] for text, view in both]
     scores = np.full(len(pairs), np.nan)
-    scores[viewed] = np.concatenate([np.zeros(0), *cosines])
+    if isinstance(model, Reader):
+        signature = f"{model.signature}|passages:{PASSAGE}"
+        scores[viewed] = read_coverage(answer_texts[viewed].tolist(), pairs.view_text[viewed].tolist(), model)
+    else:
+        signature, model = sign_coverage(model), model.tune(COVERAGE)
+        model.prepare(views["text"].tolist(), tokens=False)
+        cosines = [
+            measure_coverage(part["text"].fillna("").iloc[0], part["view_text"].tolist(), model)
+            for _, part in pairs[viewed].groupby("place", sort=False)
+        ]
+        scores[viewed] = np.concatenate([np.zeros(0), *cosines])
     missing = np.where(np.isnan(scores), np.where(viewed, "no_text", "needs views"), "")
-    pairs = pairs.assign(metric="coverage", score=scores, missing=missing, signature=signature)
-    return note_cut(pairs, texts, embedder).drop(columns=["place", "text", "view_text"])
+    pairs = pairs.assign(metric="coverage", score=scores, missing=missing, signature=signature, note="")
+    if not isinstance(model, Reader):
+        sentences = {text: split_answer(text) for text in answer_texts[viewed].unique()}  # once, beside several views
+        both = zip(answer_texts, pairs.view_text, strict=True)
+        pairs = note_cut(pairs, [[*sentences[text], view] if view else [] for text, view in both], model)
+    return pairs.drop(columns=["place", "text", "view_text"])
 
 
 def sign_coverage(embedder: Embedder) -> str:
@@ -91,6 +100,19 @@ def split_answer(text: str) -> list[str]:
     return [piece for piece in pieces if any(character.isalnum() for character in piece)]
 
 
+def cut_passages(sentences: Sequence[str], most: int = PASSAGE) -> list[str]:
+    """Sentences joined to passages of at most so many words each; a longer sentence is cut at its words."""
+    passages = list[list[str]]()
+    for sentence in sentences:
+        words = sentence.split()
+        for start in range(0, len(words), most):
+            piece = words[start : start + most]
+            if start or not passages or len(passages[-1]) + len(piece) > most:
+                passages.append([])
+            passages[-1] += piece
+    return [" ".join(words) for words in passages]
+
+
 def measure_coverage(answer: str, perspectives: Sequence[str], embedder: Embedder) -> NDArray[np.float64]:
     """The cosine of each perspective with the answer's nearest sentence: max over sentences s of cos(s, perspective).
 
@@ -104,3 +126,14 @@ def measure_coverage(answer: str, perspectives: Sequence[str], embedder: Embedde
         return np.full(len(perspectives), np.nan)
     cosines = embedder.embed_sentences(list(perspectives)) @ embedder.embed_sentences(sentences).T  # [n, T]
     return np.asarray(cosines.max(1), dtype=np.float64).clip(-1, 1)
+
+
+def read_coverage(texts: Sequence[str], views: Sequence[str], reader: Reader) -> NDArray[np.float64]:
+    """Whether each text states the view beside it: max over its passages p of a reader's P(p states the view).
+
+    Returns: probabilities, [n]; NaN for a text without a sentence. Passages are as `cut_passages` has them.
+    """
+    cut = {text: cut_passages(split_answer(text)) for text in dict.fromkeys(texts)}
+    pairs = [(part, view, row) for row, (text, view) in enumerate(zip(texts, views, strict=True)) for part in cut[text]]
+    probabilities = pd.Series(reader.read([pair[:2] for pair in pairs]), [row for *_, row in pairs], dtype=np.float64)
+    return probabilities.groupby(level=0).max().reindex(range(len(texts))).to_numpy()

@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from nfqa.metrics.coverage import split_answer
+from nfqa.metrics.coverage import PASSAGE, cut_passages, split_answer
 from nfqa.metrics.dispute_rules import list_cues
 from nfqa.models.reader import Reader, open_reader
 
@@ -32,8 +32,6 @@ _PENALTY = 10.0  # inverse strength of the sentences' regression
 _CUE_SCALE = 0.3  # beside n-grams of unit length
 _SHORTEST = 45  # words of a labelled answer
 DISPUTE = "People disagree about this."  # the claim that the reader was taught
-_PASSAGE = 60  # words
-SHORT_FROM = 0.4  # chosen on texts of data/training that the reader was not trained on
 READ = 5  # features by the reader
 
 
@@ -58,10 +56,12 @@ class Detector:
     With r(t) the reader's logit that a text t states DISPUTE, there are the largest and the mean r of its passages of
     60 words, the largest r of a sentence, the mean of the two largest, and the logarithm of its words.
     A second logistic regression over all of them gives its probability. Of a text of one passage the probability is the
-    reader's own, and counts from SHORT_FROM on. Deterministic. English alone.
+    reader's own, and counts from `short_from` on. Deterministic. English alone.
     Args: sentences: the model of sentences, fitted; words: the inverse document frequency of each; heads: by fold, and
         "all" for what no head was fitted on; fold_of: the fold of each labelled answer and its question, by `hash_text`
-        of the answer, DATASET:QUESTION and the question; name: of what all this was fitted on; reader: reads texts.
+        of the answer, DATASET:QUESTION and the question; name: of what all this was fitted on; reader: reads texts;
+        short_from: the probability from which a short text is called aware, chosen on texts of data/training that the
+        reader was not trained on.
     Source: ours. Differs from: multiple-instance learning, in that labels of single sentences are available.
     """
 
@@ -71,6 +71,7 @@ class Detector:
     fold_of: dict[str, str]
     name: str
     reader: Reader
+    short_from: float = 0.5
 
     @property
     def signature(self) -> str:
@@ -85,7 +86,7 @@ class Detector:
         rows = [map(hash_text, row) for row in zip(texts, *questions, strict=True)]
         heads = [self.heads[next(filter(None, map(self.fold_of.get, row)), "all")] for row in rows]
         short = np.array([is_short(text) for text in texts], dtype=np.bool_)
-        probability, least = np.zeros(len(texts)), np.where(short, SHORT_FROM, [head.threshold for head in heads])
+        probability, least = np.zeros(len(texts)), np.where(short, self.short_from, [head.threshold for head in heads])
         probability[short] = self.reader.read([(texts[place], DISPUTE) for place in np.flatnonzero(short).tolist()])
         longer = np.flatnonzero(~short).tolist()
         described = self.describe([texts[place] for place in longer])
@@ -129,26 +130,16 @@ class Detector:
 
 
 @cache
-def open_detector() -> Detector:
-    """The detector that comes with nfqa; its model of sentences is fitted here, in less than a second."""
-    fitted = json.loads(HEADS.read_text(encoding="utf-8"))
-    heads = {fold: Head(**head) for fold, head in fitted["heads"].items()}
+def open_detector(reader: str = "embedded") -> Detector:
+    """The detector that comes with nfqa; its model of sentences is fitted here, in less than a second.
+
+    Args: reader: as `nfqa.models.reader.open_reader` has it.
+    """
+    opened, fitted = open_reader(reader), json.loads(HEADS.read_text(encoding="utf-8"))
+    heads = {fold: Head(**head) for fold, head in fitted["heads"][reader].items()}
     fold_of = {key: fold for fold, keys in fitted["left_out"].items() for key in keys}
     name = "+".join(hashlib.sha256(path.read_bytes()).hexdigest()[:12] for path in (SENTENCES, HEADS))
-    return Detector(fit_sentences(), fitted["words"], heads, fold_of, name, open_reader())
-
-
-def cut_passages(sentences: Sequence[str]) -> list[str]:
-    """Sentences joined to passages of at most 60 words each; a longer sentence is cut at its words."""
-    passages = list[list[str]]()
-    for sentence in sentences:
-        words = sentence.split()
-        for start in range(0, len(words), _PASSAGE):
-            piece = words[start : start + _PASSAGE]
-            if start or not passages or len(passages[-1]) + len(piece) > _PASSAGE:
-                passages.append([])
-            passages[-1] += piece
-    return [" ".join(words) for words in passages]
+    return Detector(fit_sentences(), fitted["words"], heads, fold_of, name, opened, fitted["short_from"][reader])
 
 
 def fit_sentences() -> Any:
@@ -169,7 +160,7 @@ def fit_sentences() -> Any:
 
 def is_short(text: str) -> bool:
     """Whether a text is one passage: the reader alone decides on it."""
-    return 0 < len(text.split()) <= _PASSAGE
+    return 0 < len(text.split()) <= PASSAGE
 
 
 def pool_units(most: pd.DataFrame) -> NDArray[np.float64]:

