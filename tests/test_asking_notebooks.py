@@ -264,7 +264,7 @@ def test_a_judge_decides_in_every_form_and_a_model_in_process_from_its_logits_to
     forms = {*product(["da"], FORMS, ["text"]), ("delphi_acknowledgement", "", "text")}
     forms |= {*product(["da"], FORMS, ["logits"])} if judge.startswith("hf:") else set()
     assert set(judged.groupby(["metric", "form", "reading"]).groups) == forms
-    assert len(judged) == len(names["answers" if "table" in identifier else "drawn"]) * len(forms)
+    assert len(judged) == len(names["answers" if "table" in identifier else "answer_rows"]) * len(forms)
     unknown = judged.form.isin(["with_question", ""])  # the texts of these answers' questions aren't released
     assert set(judged[unknown].missing) == {"no_question"}
     assert judged[~unknown].score.notna().all()

@@ -20,7 +20,7 @@ import yaml
 
 from nfqa.models.roles import DEFAULTS
 from reproduction.data.registry import read_registry
-from reproduction.notebooks import read_parameters
+from reproduction.notebooks import ANSWER, read_parameters
 from reproduction.papers import read_papers
 from reproduction.place import find_place
 
@@ -30,6 +30,7 @@ MODULES = {
     ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted(SOURCE.rglob("*.py"))
 }
+MOST_WORDS = 450  # of prose in a notebook, the answer apart
 NOTEBOOKS = sorted((PROJECT / "notebooks").glob("*/*.ipynb"))  # those of artefacts; index.ipynb is none
 FLOORS = (  # a module imports from its own folder and those before it; "" is a package's top
     *(("nfqa", folder) for folder in ("kernels", "files", "models", "judge", "metrics", "", "frameworks")),
@@ -47,6 +48,12 @@ def list_imports(path: Path) -> set[str]:
         elif isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
     return names
+
+
+def read_findings(path: Path) -> list[str]:
+    """The committed findings of a notebook's artefact."""
+    result = PROJECT / "results" / f"{read_parameters(path)['artefact']}.json"
+    return json.loads(result.read_text(encoding="utf-8"))["findings"]
 
 
 def find_floor(path: Path) -> int:
@@ -80,9 +87,17 @@ def test_imports_form_no_circle() -> None:
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_keeps_to_its_anatomy(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
-    about, code = notebook.cells[1], [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert about.cell_type == "markdown"
-    assert "**How to read" in about.source
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    prose = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+    title, answer, method = prose[:3]
+    assert re.fullmatch(r"# .+\n\n\*\*Question\.\*\* [^?]+\?", title)
+    assert notebook.cells[1].metadata.tags == [ANSWER]
+    assert answer == f"**Answer.** {read_findings(path)[0]}"
+    assert "**Method.** " in method
+    assert sum(len(text.split()) for text in prose if text != answer) <= MOST_WORDS
+    limits, tries = ([text for text in prose if text.startswith(f"## {name}")] for name in ("Limits", "Try this"))
+    assert [1 <= len(re.findall("^- ", text, re.M)) <= most for (text,), most in ((limits, 5), (tries, 2))] == [True] * 2
+    assert max(len(line) for cell in code for line in cell.source.splitlines()) <= 120
     assert [code[0].metadata.get("tags"), code[1].metadata.get("tags")] == [["parameters"], ["setup"]]
     assert read_parameters(path)["out"] == ""
     assert "open_lab(" in code[1].source

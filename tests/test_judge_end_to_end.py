@@ -97,9 +97,9 @@ def test_a_reading_from_logits_leaves_no_verdict_missing(
     found = run_artefact(
         "linkage/table_05", out=tmp_path, tags=tags, judge=f"path:{model}", reading="logits", prompts="own", limit=3
     )
-    assert len(found["asked"]) == 4 * 3 * 3  # methods, questions, answers
-    assert (found["asked"].unreadable == "").all()
-    assert found["asked"].mass.between(0.05, 1).all()  # it has learnt where verdicts stand
+    assert len(found["judgements"]) == 4 * 3 * 3  # methods, questions, answers
+    assert (found["judgements"].unreadable == "").all()
+    assert found["judgements"].mass.between(0.05, 1).all()  # it has learnt where verdicts stand
 
 
 def test_prompts_that_cannot_be_had_are_not_replaced_in_silence(

@@ -14,7 +14,7 @@ from nfqa.files.json_lines import read_json
 from nfqa.files.paths import copy_file, write_text
 from reproduction.check import GONE, MOVED, NEW, compare_reference, list_files
 from reproduction.keys import explain_staleness, read_record
-from reproduction.notebooks import hash_cells, read_parameters
+from reproduction.notebooks import ANSWER, hash_cells, read_parameters
 from reproduction.papers import find_artefact, read_papers
 from reproduction.place import Place
 
@@ -51,12 +51,13 @@ def accept_artefacts(root: Path, place: Place, only: Sequence[str]) -> list[str]
             else:
                 reference.unlink(missing_ok=True)
     for notebook, executed in notebooks.items():
-        keep_outputs(notebook, executed, root)
+        result = read_json(list_files(root, read_parameters(notebook)["artefact"])[".json"])
+        keep_outputs(notebook, executed, root, next(iter(result["findings"]), ""))
     return accepted
 
 
-def keep_outputs(notebook: Path, executed: Path, root: Path) -> None:
-    """Write the outputs of an executed notebook into the committed one: its tables and printed lines.
+def keep_outputs(notebook: Path, executed: Path, root: Path, finding: str = "") -> None:
+    """Write the outputs of an executed notebook into the committed one: its tables, printed lines and first finding.
 
     Pictures stay in figures/, to which the first cell links. Neither is kept what differs between two equal runs:
     times, ids, warnings, paths of the machine.
@@ -69,6 +70,9 @@ def keep_outputs(notebook: Path, executed: Path, root: Path) -> None:
         outputs = [] if TEXTS in cell["metadata"].get("tags", []) else source["outputs"]
         cell["outputs"] = [output for each in outputs for output in _clean_output(each, root)]
         cell["execution_count"] = number
+    for cell in committed["cells"]:
+        if ANSWER in cell["metadata"].get("tags", []):
+            cell["source"] = f"**Answer.** {finding}".splitlines(keepends=True)
     write_text(notebook, json.dumps(committed, indent=1, ensure_ascii=False) + "\n")
 
 

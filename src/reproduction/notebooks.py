@@ -21,6 +21,9 @@ _PACKAGES = (
 )  # fmt: skip
 
 
+ANSWER = "answer"  # the tag of the cell with a notebook's first finding, which `make accept` writes
+
+
 def read_cells(notebook: Path) -> Sequence[dict[str, Any]]:
     """A notebook's cells, each with its `source` as one text and its `tags` as a set.
 
@@ -93,8 +96,9 @@ def hash_imports(notebook: Path) -> dict[str, str]:
 
 
 def hash_cells(notebook: Path) -> str:
-    """A hash of all cells, prose too, whatever their outputs."""
-    return hash_json([[cell["cell_type"], cell["source"]] for cell in read_cells(notebook)])
+    """A hash of all cells, prose too, whatever their outputs, and without the answer, which a run gives."""
+    cells = [cell for cell in read_cells(notebook) if ANSWER not in cell["tags"]]
+    return hash_json([[cell["cell_type"], cell["source"]] for cell in cells])
 
 
 def hash_json(value: Any) -> str:

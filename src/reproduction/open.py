@@ -201,6 +201,12 @@ class Lab(Roles):
         """Write a figure of these values, with its note, as STEM.png and STEM.pdf."""
         save_figure(self.mark(figure, table), stem)
 
+    def finding(self, template: str, **parts: object) -> str:
+        """A sentence with values in it, as `reproduction.values.write_finding` makes it."""
+        from reproduction.values import write_finding
+
+        return write_finding(template, **parts)
+
     def write(
         self,
         table: pd.DataFrame,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import json
+import string
 from collections.abc import Collection, Mapping
 from io import StringIO
 from pathlib import Path
@@ -186,6 +187,28 @@ def say_change(
         return f"has no interval ({value:{form}})" if shown else "has no interval"
     change = level if low <= 0 <= high else down if high < 0 else up
     return f"{change} ({value:{form}} [{low:{form}}, {high:{form}}])" if shown else change
+
+
+class _Finding(string.Formatter):
+    """Formats rows of a table of values beside anything else."""
+
+    def format_field(self, value: Any, format_spec: str) -> Any:
+        if not isinstance(value, pd.Series):
+            return super().format_field(value, format_spec)
+        if "|" in format_spec:
+            up, down, level = format_spec.split("|")
+            return say_change(value, up=up, down=down, level=level, shown=False)
+        return write_intervals(value.to_frame().T, digits=int(format_spec or 2))[0]
+
+
+def write_finding(template: str, **parts: object) -> str:
+    """A sentence with values in it, such as "P.D. {gap:rises|falls|does not clearly change} ({gap})".
+
+    Args: parts: by name in the template. Of a row of values, as `pick` gives it, {row} is "value [low, high]", {row:3}
+        the same with three decimals, and {row:above|below|level} one of three words, by its interval as `say_change`
+        chooses it. Anything else is formatted as `str.format` does.
+    """
+    return _Finding().format(template, **parts)
 
 
 def list_changes(differences: pd.DataFrame, **words: str) -> str:
