@@ -95,8 +95,9 @@ def test_a_notebook_keeps_to_its_anatomy(path: Path) -> None:
     assert answer == f"**Answer.** {read_findings(path)[0]}"
     assert "**Method.** " in method
     assert sum(len(text.split()) for text in prose if text != answer) <= MOST_WORDS
-    limits, tries = ([text for text in prose if text.startswith(f"## {name}")] for name in ("Limits", "Try this"))
-    assert [1 <= len(re.findall("^- ", text, re.M)) <= most for (text,), most in ((limits, 5), (tries, 2))] == [True] * 2
+    for heading, most in (("## Limits", 5), ("## Try this", 2)):
+        (listed,) = [text for text in prose if text.startswith(heading)]
+        assert 1 <= len(re.findall("^- ", listed, re.M)) <= most, heading
     assert max(len(line) for cell in code for line in cell.source.splitlines()) <= 120
     assert [code[0].metadata.get("tags"), code[1].metadata.get("tags")] == [["parameters"], ["setup"]]
     assert read_parameters(path)["out"] == ""
