@@ -167,8 +167,8 @@ train-judge: $(READY) ## the embedded judge's adapters anew, those that are not 
 train-coverage: $(READY) ## coverage's adapter anew, from claims and points of view; half an hour on two cores
 	@$(VENV)/bin/python -m tools.train_coverage
 
-train-reader: $(READY) ## the model that reads whether a text states a claim anew; half an hour on two cores
-	@$(VENV)/bin/python -m tools.train_reader
+train-reader: $(READY) ## the two models that read whether a text states a claim anew; an hour and a half on two cores
+	@$(VENV)/bin/python -m tools.train_reader && $(VENV)/bin/python -m tools.train_language_reader
 
 train-dispute: $(READY) ## D.A.'s detector anew, from the labelled answers; three minutes
 	@$(VENV)/bin/python -m tools.train_dispute

