@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from nfqa.files.paths import find_root, write_text
-from reproduction.claims import ALONE, COUNTS, UNTESTABLE, count_claims, judge_claims
+from reproduction.claims import NOT_TESTED, PROXY, count_claims, judge_claims
 from reproduction.papers import Paper, list_row_keys, read_papers, show_name
 from reproduction.studies.drawing import SAMPLE
 from reproduction.values import match_rows, read_values
@@ -79,7 +79,7 @@ DEBATEQA = [
 
 
 def say_value(table: pd.DataFrame, key: dict) -> str:
-    """The value of the row with these columns, its 95 % interval, and a star for a stand-in; a dash for none."""
+    """The value of the row with these columns, its 95 % interval, and a star for a proxy; "not run" without a row."""
     for row in table[match_rows(table, key)].itertuples():
         star = r"\*" if row.origin == "stand-in" else ""
         return f"**{row.value:.3f}** [{row.low:.3f}, {row.high:.3f}]{star}"
@@ -139,16 +139,18 @@ def make_users_table(root: Path) -> str:
 
 
 def make_claims(root: Path) -> str:
-    """The claims that matter most with their verdicts, as Markdown, then how many claims have each verdict."""
+    """How many claims have each verdict, what that means for each paper, and the headline claims, as Markdown."""
     papers = {"LINKAGE": read_papers(root)["linkage"], "DebateQA": read_papers(root)["debateqa"]}
     claims = pd.concat({name: judge_claims(paper, root / "results") for name, paper in papers.items()})
-    rows = []
-    for (name, _), claim in claims[claims.headline].iterrows():
-        needs = f": needs {claim.here_because}" if claim.here in (UNTESTABLE, ALONE) else ""
-        told = [claim.published_said, claim.here_said + needs, claim.stand_in_said or "–"]
-        rows.append([f"*{name}*: {claim.says}", *told])
-    table = pd.DataFrame(rows, columns=["", "as published", "here", "stand-in"]).to_markdown(index=False)
-    return "\n\n".join([table, " ".join([*count_claims(claims), f"{COUNTS}."])])
+    numbers = ", ".join(f"{(~claims.loc[name].apart).sum()} of {name}" for name in papers)
+    note = f"{(~claims.apart).sum()} claims that text or captions state ({numbers}). Each row counts all."
+    lines = [
+        f"- *{name}*: {claim.says} Published numbers: {claim.published_said.replace(': ', ', ', 1)}. "
+        f"Proxy: {claim.stand_in_said.replace(f'{PROXY}: ', ', ', 1) or NOT_TESTED}."
+        for (name, _), claim in claims[claims.headline].iterrows()
+    ]
+    sentences = [f"*{name}*: {paper.verdict}" for name, paper in papers.items()]
+    return "\n\n".join([count_claims(claims).to_markdown(), note, *sentences, "\n".join(lines)])
 
 
 TABLES = {
