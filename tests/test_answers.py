@@ -127,7 +127,7 @@ def test_answers_in_the_released_format_come_to_their_questions_by_id_whatever_t
         ([{"id": 1, "answer": "x"}], "line 1: unknown field 'answer'; known: id, generation"),
         ([answer(1), answer(2, 3)], "line 2: generation is 3"),
         ([answer(1), answer(None)], "line 2: id is missing"),
-        (['[{"id": 1, "generation": "x"}]'], "nor JSON lines (an object a line)"),
+        (['[{"id": 1, "generation": "x"}]'], "nor JSON lines (one object per line)"),
     ],
 )
 def test_answers_in_the_released_format_that_do_not_fit_are_refused(tmp_path: Path, lines: list, facts: str) -> None:

@@ -193,8 +193,8 @@ def test_marks_are_broken_by_a_space_after_their_first_character(text, marks, br
 @pytest.mark.parametrize(
     ("template", "fact"),
     [
-        ("{% for m in messages %}{{ m.text }}{% endfor %}", "leaves out or changes"),
-        ("You like salt. {% for m in messages %}{{ m.content | lower }}{% endfor %}", "leaves out or changes"),
+        ("{% for m in messages %}{{ m.text }}{% endfor %}", "drops or changes"),
+        ("You like salt. {% for m in messages %}{{ m.content | lower }}{% endfor %}", "drops or changes"),
         ("{{ raise_exception('no user may speak') }}", "no user may speak"),
         ("{% if 'salt' in messages[0].content %}{{ 1 / 0 }}{% endif %}{{ messages[0].content }}", "ZeroDivisionError"),
         ("{% for m in messages %}", "TemplateSyntaxError"),

@@ -1,8 +1,9 @@
-"""What a claim comes to: on published rows, on ours in their place, and on what stands in for them."""
+"""The verdict on a claim: on published rows, on rows measured here in their place, and by proxy."""
 
 from __future__ import annotations
 
 import ast
+import re
 from functools import cache
 from graphlib import TopologicalSorter
 from io import StringIO
@@ -15,7 +16,16 @@ from conftest import BOUNDED, PROJECT
 
 from nfqa.files.json_lines import check
 from nfqa.models.roles import ROLES
-from reproduction.claims import UNDECIDED, compare_order, count_claims, judge_claims, write_claim
+from reproduction.claims import (
+    INCONCLUSIVE,
+    NOT_SUPPORTED,
+    NOT_TESTED,
+    SUPPORTED,
+    compare_order,
+    count_claims,
+    judge_claims,
+    write_claim,
+)
 from reproduction.papers import Order, Paper, read_papers
 from reproduction.values import name_keys, query_rows, read_values, tidy_values
 
@@ -58,7 +68,7 @@ def results(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def measured(results: Path) -> Path:
-    """The same without a stand-in."""
+    """The same without a proxy."""
     path = results / "made_up" / "table.csv"
     path.write_text(path.read_text().replace("stand-in", "measured"))
     return results
@@ -81,16 +91,16 @@ def compare(results: Path, upper: object, lower: object, **others: object) -> li
 @pytest.mark.parametrize(
     ("upper", "lower", "others", "states"),
     [
-        (of("high"), of("low"), {}, ["holds"]),
-        (of("high"), of("middle", "low"), {}, ["holds", UNDECIDED]),
-        ("form == 'other'", "metric == 'low' and form == ''", {"where": "dataset == 'one' and k == ''"}, ["holds"]),
-        (of("high"), 0.7, {}, ["holds"]),
-        (of("high"), 0.85, {}, [UNDECIDED]),
-        (of("middle"), of("high"), {"by": -0.5}, ["holds"]),  # a lag up to that is allowed
-        (of("low"), of("middle"), {"by": -0.2}, [UNDECIDED]),  # 0.3 may lie that far below 0.5, and no farther
-        (of("low"), of("middle"), {"by": -0.19}, ["fails"]),
+        (of("high"), of("low"), {}, [SUPPORTED]),
+        (of("high"), of("middle", "low"), {}, [SUPPORTED, INCONCLUSIVE]),
+        ("form == 'other'", "metric == 'low' and form == ''", {"where": "dataset == 'one' and k == ''"}, [SUPPORTED]),
+        (of("high"), 0.7, {}, [SUPPORTED]),
+        (of("high"), 0.85, {}, [INCONCLUSIVE]),
+        (of("middle"), of("high"), {"by": -0.5}, [SUPPORTED]),  # a lag up to that is allowed
+        (of("low"), of("middle"), {"by": -0.2}, [INCONCLUSIVE]),  # 0.3 may lie that far below 0.5, and no farther
+        (of("low"), of("middle"), {"by": -0.19}, [NOT_SUPPORTED]),
         (of("high"), of("none"), {"within": ["dataset"]}, ["missing"]),
-        (of("middle"), of("low"), {"where": PLAIN, "within": ["dataset", "statistic"]}, ["holds", "missing"]),
+        (of("middle"), of("low"), {"where": PLAIN, "within": ["dataset", "statistic"]}, [SUPPORTED, "missing"]),
     ],
 )
 def test_a_comparison_goes_by_intervals_inside_each_combination(results, upper, lower, others, states):
@@ -186,11 +196,11 @@ def list_misnamed(paper: Paper, results: Path) -> list[str]:
     return wrong
 
 
-def test_a_claim_has_a_verdict_on_the_published_values_and_one_on_ours(results):
+def test_a_claim_has_a_verdict_on_published_numbers_and_one_by_what_is_measured_here(results):
     claim = judge(results, published=[order(of("middle"), of("low"), within=["dataset", "heading"])])
-    assert (claim["published_said"], claim["here_said"]) == ("holds: 1 of 1 holds", "only by a stand-in")
-    assert claim["stand_in_said"] == "holds for a stand-in: 1 of 1 holds"  # our rows in the place of theirs are one
-    assert claim["published_because"] == "the closest: one, spearman: Middle at 0.50 is above Low at 0.40"
+    assert (claim["published_said"], claim["here"]) == ("supported: 1 of 1 comparison", NOT_TESTED)
+    assert claim["stand_in_said"] == "supported (proxy): 1 of 1 comparison"  # one row in their place is a proxy
+    assert claim["published_because"] == "closest comparison: one, spearman: Middle at 0.50 is above Low at 0.40"
     claim = judge(results, published=[order(of("low"), of("middle"), within=["dataset", "heading"])])
     assert claim["published_because"].endswith("one, spearman: Low at 0.40 is not above Middle at 0.50")
 
@@ -198,55 +208,110 @@ def test_a_claim_has_a_verdict_on_the_published_values_and_one_on_ours(results):
 @pytest.mark.parametrize(
     ("upper", "lower", "hold", "verdict", "because"),
     [
-        (of("high"), of("middle", "low"), "all", UNDECIDED, "[0.800, 1.000] may or may not be above Middle"),
-        (of("low"), of("high", "middle"), "some", "fails", "Low at 0.200 [0.100, 0.300] is not above high at 0.900"),
-        (of("high", "low"), 0.4, "most", "fails", "fails: 1 of 2 hold; needed: most; one"),
-        (of("high", "middle", "low"), 0.4, "most", "holds", "holds: 2 of 3 hold; needed: most; the closest"),
+        (of("high"), of("middle", "low"), "all", INCONCLUSIVE, "inconclusive whether high at 0.900 [0.800, 1.000] is"),
+        (of("low"), of("high", "middle"), "some", NOT_SUPPORTED, "Low at 0.200 [0.100, 0.300] is not above high at"),
+        (of("high", "low"), 0.4, "most", NOT_SUPPORTED, "not supported: 1 of 2 comparisons; needed: more than half; c"),
+        (
+            of("high", "middle", "low"),
+            0.4,
+            "most",
+            SUPPORTED,
+            "supported: 2 of 3 comparisons; needed: more than half; c",
+        ),
     ],
 )
-def test_as_many_comparisons_must_hold_as_the_paper_says(measured, upper, lower, hold, verdict, because):
+def test_a_claim_needs_as_many_comparisons_as_the_paper_says(measured, upper, lower, hold, verdict, because):
     claim = judge(measured, here=[order(upper, lower, where=ONE, hold=hold)])
     assert claim["here"] == verdict
     assert because in f"{claim['here_said']}; {claim['here_because']}"
 
 
-def test_each_order_of_a_claim_must_hold(measured):
-    holding, some = order(of("high"), of("low"), where=ONE), {"hold": "some"}
-    failing = order(of("low"), of("high", "middle"), where=ONE)
-    claim = judge(measured, here=[holding, failing | some])
-    assert claim["here_said"] == "fails: 1 of 3 hold; needed: all in 1 of 2 groups, one in 1 of 2 groups"
+def test_every_order_of_a_claim_counts(measured):
+    supported, some = order(of("high"), of("low"), where=ONE), {"hold": "some"}
+    contradicted = order(of("low"), of("high", "middle"), where=ONE)
+    claim = judge(measured, here=[supported, contradicted | some])
+    needed = "all in 1 of 2 groups, at least one in 1 of 2 groups"
+    assert claim["here_said"] == f"not supported: 1 of 3 comparisons; needed: {needed}"
     assert "Low at 0.200 [0.100, 0.300] is not above high" in claim["here_because"], "the widest of them"
-    claim = judge(measured, here=[holding | some, holding | some])
-    assert claim["here_said"] == "holds: 2 of 2 hold; needed: one in each of 2 groups"
+    claim = judge(measured, here=[supported | some, supported | some])
+    assert claim["here_said"] == "supported: 2 of 2 comparisons; needed: at least one in each of 2 groups"
 
 
-def test_a_row_that_needs_a_role_can_not_be_tested_and_says_which(results):
-    printed, ours = order(of("theirs"), of("low"), within=["dataset", "heading"]), order(of("middle"), 0.4, where=ONE)
-    claim = judge(results, published=[printed], here=[ours], stand_in="middle in place")
-    assert (claim["published"], claim["here"], claim["here_because"]) == ("holds", "only by a stand-in", "judge")
-    assert (claim["stand_in"], claim["stand_in_for"]) == ("holds for a stand-in", "middle in place")
+def test_the_primary_measure_decides_on_published_numbers(results):
+    kendall = (
+        NUMBERS
+        + "table,Middle,,one,middle,kendall,0.30,,0.01,,,table,,\ntable,Low,,one,low,kendall,0.60,,0.01,,,table,,\n"
+    )
+    test = order(of("middle"), of("low"), within=["dataset", "heading"])
+    claim = judge(results, None, kendall, published=[test], primary="spearman")
+    said = "supported: 1 of 1 comparison by spearman, the primary measure; 1 of 2 by all measures"
+    assert (claim["published"], claim["published_said"]) == (SUPPORTED, said)
+    other = "clearest contradiction by another measure: one, kendall: Middle at 0.30 is not above Low at 0.60"
+    assert claim["published_because"].endswith(other)
+    assert judge(results, None, kendall, published=[test])["published_said"] == "not supported: 1 of 2 comparisons"
+    claim = judge(results, None, kendall, published=[test], primary="kendall")
+    assert (
+        claim["published_said"]
+        == "not supported: 0 of 1 comparison by kendall, the primary measure; 1 of 2 by all measures"
+    )
 
 
-def test_a_reader_sees_what_was_compared_with_its_numbers_and_where_the_bar_is(results):
+def test_a_row_that_needs_a_role_is_not_tested_and_says_which(results):
+    printed, rows = order(of("theirs"), of("low"), within=["dataset", "heading"]), order(of("middle"), 0.4, where=ONE)
+    claim = judge(results, published=[printed], here=[rows], stand_in="middle in place")
+    assert (claim["published"], claim["here"]) == (SUPPORTED, NOT_TESTED)
+    assert claim["here_said"] == "not tested: needs a language model as judge (JUDGE=)"
+    assert (claim["stand_in"], claim["stand_in_for"]) == ("supported (proxy)", "middle in place")
+
+
+def test_a_claim_is_written_with_its_value_then_the_proxy_then_criterion_and_reasons(results):
     test = order("k == 0", 0.5, where="dataset == 'one' and metric == 'low'")
-    claim = judge(results, here=[test], stand_in="this in place of that", bar="well: above 0.5")
-    lines = write_claim(claim).splitlines()
-    assert lines[1].split(maxsplit=1) == ["bar:", "well: above 0.5"]
-    assert "holds for a stand-in: 1 of 1 holds; the closest: " in lines[-2]
-    assert "one, spearman: Low, k 0 at 0.700 [0.600, 0.800] is above 0.5" in lines[-2]
+    claim = judge(results, here=[test], stand_in="This in place of that.", bar="well: above 0.5")
+    lines = [" ".join(line.split()) for line in write_claim(claim).splitlines()]
+    assert lines == [
+        "so (section 1)",
+        "published numbers: not tested: no published number tests this",
+        "measured here: not tested",
+        "proxy: supported (proxy): 0.700 [0.600, 0.800]; needed: above 0.5",
+        "This in place of that.",
+        "Criterion: well: above 0.5",
+        "Reason, proxy: closest comparison: one, spearman: Low, k 0 at 0.700 [0.600, 0.800] is above 0.5",
+    ]
+
+
+def test_a_comparison_without_conditions_names_its_statistic(tmp_path):
+    rows = pd.DataFrame([{"dataset": "one", "metric": "", "statistic": "repeats", "value": 2, "n": 10}])
+    (tmp_path / "made_up").mkdir()
+    tidy_values(rows, origin="measured").to_csv(tmp_path / "made_up" / "table.csv", index=False)
+    claim = judge(tmp_path, here=[order(3, "statistic == 'repeats'")])
+    assert claim["here_said"] == "supported: 2; needed: below 3"
+    assert claim["here_because"] == "closest comparison: one: repeats at 2 is below 3"
 
 
 @pytest.mark.parametrize(
-    ("claim", "because"),
+    ("where", "words"),
     [
-        ({"here": [order("metric == 'low' and judge == 'judge'", 0, where=ONE)]}, "the annotations; judge"),
-        ({"here": [order(of("high"), 0.2, tables=["other"])]}, "the annotations; judge; the results of made_up/other"),
+        ("section 5, Table 2", "table not available to us"),
+        ("section 5, Figure 3", "numbers of the figure not available to us"),
+        ("section 1", "no published number tests this"),
     ],
 )
-def test_what_nothing_at_hand_can_test_says_what_it_needs(results, claim, because):
+def test_a_claim_without_published_numbers_says_what_is_missing(results, where, words):
+    claim = judge(results, here=[order(of("high"), 0.2, where=ONE)], where=where)
+    assert (claim["published"], claim["published_said"]) == (NOT_TESTED, f"not tested: {words}")
+
+
+@pytest.mark.parametrize(
+    ("claim", "tables"),
+    [
+        ({"here": [order("metric == 'low' and judge == 'judge'", 0, where=ONE)]}, ""),
+        ({"here": [order(of("high"), 0.2, tables=["other"])]}, "; the results of made_up/other"),
+    ],
+)
+def test_a_claim_without_rows_says_what_it_needs(results, claim, tables):
     row = judge(results, {"artefacts": BOTH}, needs=["the annotations", "judge"], stand_in="a judge", **claim)
-    assert (row["published_said"], row["stand_in_said"]) == ("no numbers in our copy", "")
-    assert (row["here"], row["here_because"]) == ("not testable here", because)
+    assert (row["here"], row["stand_in_said"]) == (NOT_TESTED, "")
+    assert row["here_said"] == f"not tested: needs the annotations; a language model as judge (JUDGE=){tables}"
 
 
 @pytest.mark.parametrize(
@@ -261,16 +326,16 @@ def test_a_wrong_number_in_the_register_turns_a_verdict(paper, artefact, printed
     paper = paper.model_copy(update={"claims": {claim: paper.claims[claim]}})
     leaf = (paper.published.artefact == artefact) & (paper.published.printed == printed)
     assert leaf.any()
-    assert set(judge_claims(paper, PROJECT / "results").published) == {"holds"}
+    assert set(judge_claims(paper, PROJECT / "results").published) == {SUPPORTED}
     paper.published.loc[leaf, "published"] = wrong
-    assert set(judge_claims(paper, PROJECT / "results").published) == {"fails"}
+    assert set(judge_claims(paper, PROJECT / "results").published) == {NOT_SUPPORTED}
 
 
 @pytest.mark.parametrize(
     ("counts", "size", "several"),
     [
-        ((2941, 10873, 3.697, 1), "holds", "fails"),
-        ((100, 400, 4.0, 2), "fails", "holds"),  # a mean that follows from its own counts is not the paper's
+        ((2941, 10873, 3.697, 1), SUPPORTED, NOT_SUPPORTED),
+        ((100, 400, 4.0, 2), NOT_SUPPORTED, SUPPORTED),  # a mean that follows from its own counts is not the paper's
     ],
 )
 def test_counts_of_debateqas_own_files_are_held_against_what_the_paper_prints(tmp_path, counts, size, several):
@@ -283,11 +348,11 @@ def test_counts_of_debateqas_own_files_are_held_against_what_the_paper_prints(tm
     assert judge_claims(only, tmp_path).here.tolist() == [size, several]
 
 
-def test_rows_of_two_tables_are_compared_each_with_our_own_values(results):
+def test_rows_of_two_tables_are_compared_each_with_its_values_measured_here(results):
     table = read_values(results / "made_up" / "table.csv")
     test = order("artefact == 'table' and metric == 'middle'", "artefact == 'other' and metric == 'low'", where=ONE)
     test |= {"tables": ["table", "other"], "within": ["dataset", "statistic"]}
-    for moved, verdict in ((0.0, "holds for a stand-in"), (0.8, "fails for a stand-in")):
+    for moved, verdict in ((0.0, "supported (proxy)"), (0.8, "not supported (proxy)")):
         other = table[table.dataset == "one"]
         other = other.assign(value=other.value + moved, low=other.low + moved, high=other.high + moved)
         other.to_csv(results / "made_up" / "other.csv", index=False)
@@ -326,12 +391,13 @@ def test_every_name_that_the_register_uses_is_there_and_no_artefact_waits_for_it
     TopologicalSorter({key: artefact.reads for key, artefact in PAPERS[name].artefacts.items()}).prepare()
 
 
-def test_rows_as_the_paper_has_them_and_what_stands_in_beside_them_each_have_a_verdict(results):
+def test_rows_as_the_paper_has_them_and_proxies_beside_them_each_have_a_verdict(results):
     both = order(of("high", "middle"), 0.4, where=ONE)
     claim = judge(results, here=[both], stand_in="middle in place of theirs")
-    assert (claim["here_said"], claim["stand_in_said"]) == ("holds: 1 of 1 holds", "holds for a stand-in: 1 of 1 holds")
+    assert claim["here_said"] == "supported: 0.900 [0.800, 1.000]; needed: above 0.4"
+    assert claim["stand_in_said"] == "supported (proxy): 0.600 [0.500, 0.850]; needed: above 0.4"
     claim = judge(results, here=[both, order(of("middle"), 0.4, where=ONE)], stand_in="middle in place of theirs")
-    assert (claim["here"], claim["stand_in_said"]) == ("only by a stand-in", "holds for a stand-in: 3 of 3 hold")
+    assert (claim["here"], claim["stand_in_said"]) == (NOT_TESTED, "supported (proxy): 3 of 3 comparisons")
 
 
 @cache
@@ -343,37 +409,59 @@ def test_claims_of_linkage_have_the_verdicts_that_its_tables_give():
     claims = judge_committed("linkage").set_index("claim")
     assert claims.headline.tolist() == [True] * 3 + [False] * (len(claims) - 3)
     contradicted = {  # by the paper's own numbers, and where
-        "listwise_above_judges": "ANTIQUE, Pearson",
         "even_list_antique": "R=33321000 (Mistral) at 0.3262",
         "references_help_pointwise": "Pointwise-1GT, R≠∅ (ChatGPT) at 0.3071",
         "spread_small": "Pointwise, R≠∅ (ChatGPT) at 0.0948",
         "lead_by_mean": "Pairwise (ChatGPT) at 0.3428",
     }
-    counts = "fails: 35 of 36 hold; by Spearman, its primary measure, 12 of 12 hold"
+    counts = "supported: 12 of 12 comparisons by Spearman, the primary measure; 35 of 36 by all measures"
     assert claims.published_said["listwise_above_judges"] == counts
+    assert "by another measure: ANTIQUE, Pearson" in claims.published_because["listwise_above_judges"]
     for claim, words in contradicted.items():
-        assert claims.published[claim] == "fails"
+        assert claims.published[claim] == NOT_SUPPORTED
         assert words in claims.published_because[claim]
-    here = {"overlap_weak": "holds", "equal_counts_of_grades": "fails", "listwise_costs_less": "holds"}
+    here = {"overlap_weak": SUPPORTED, "equal_counts_of_grades": NOT_SUPPORTED, "listwise_costs_less": SUPPORTED}
     assert claims.here[[*here]].to_dict() == here
-    fails, holds = "fails for a stand-in", "holds for a stand-in"
-    proxies = {"webglm_make_up": fails, "above_overlap_without_grades": UNDECIDED, "longer_list_antique": holds}
+    proxies = {
+        "webglm_make_up": "not supported (proxy)",
+        "above_overlap_without_grades": "inconclusive (proxy)",
+        "longer_list_antique": "supported (proxy)",
+    }
     assert claims.stand_in[[*proxies]].to_dict() == proxies
-    assert claims.here_because["webglm_make_up"] == "the paper's 50 cases"
+    assert claims.here_said["webglm_make_up"] == "not tested: needs the paper's 50 cases"
 
 
 @pytest.mark.parametrize("name", ["linkage", "debateqa"])
 def test_every_claim_of_a_paper_is_tested_or_says_what_it_needs(name):
     claims = judge_committed(name)
     assert not claims.duplicated("says").any()
-    untested = claims[claims.here.isin(["not testable here", "only by a stand-in"])]
-    assert (untested.here_because != "").all(), untested.claim.tolist()
+    untested = claims[claims.here == NOT_TESTED]
+    assert untested.here_said.str.startswith("not tested: needs ").all(), untested.claim.tolist()
 
 
-def test_findings_and_counts_of_data_are_counted_apart():
-    rows = [("data", "text", "holds", "holds", ""), ("finding", "text", "holds", "fails", "holds")]
-    claims = pd.DataFrame(rows, columns=["kind", "stated", "published", "here", "stand_in"])
-    assert count_claims(claims) == [
-        "All 1 findings that text or captions state: as published holds 1; here fails 1; stand-ins holds 1.",
-        "All 1 counts, sizes and sums of the data: as published holds 1; here holds 1.",
-    ]
+@pytest.mark.parametrize("name", ["linkage", "debateqa"])
+def test_a_claim_has_one_set_of_words_and_no_empty_condition(name):
+    claims = judge_committed(name)
+    text = "\n".join(map(write_claim, claims.to_dict("records")))
+    assert not re.findall(r"stand-in|undecided|\bhold\b|:  at|can't be told|\bours\b|\bbar\b", text)
+    assert ((claims.stand_in == "") | (claims.stand_in_for != "")).all(), "a proxy is named"
+
+
+def test_definitions_and_what_was_read_off_figures_are_counted_apart():
+    rows = [(False, SUPPORTED, SUPPORTED, ""), (False, SUPPORTED, NOT_SUPPORTED, "inconclusive (proxy)")]
+    columns = ["apart", "published", "here", "stand_in"]
+    claims = pd.DataFrame([*rows, (True, NOT_SUPPORTED, NOT_TESTED, "supported (proxy)")], columns=columns)
+    counts = count_claims(claims)
+    assert counts.index.tolist() == ["published numbers", "measured here", "proxy"]
+    assert counts.columns.tolist() == [SUPPORTED, NOT_SUPPORTED, INCONCLUSIVE, NOT_TESTED]
+    assert counts.to_numpy().tolist() == [[2, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 1]]
+    assert count_claims(claims, apart=True).to_numpy().tolist() == [[0, 1, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0]]
+    assert count_claims(pd.DataFrame()).to_numpy().sum() == 0
+
+
+@pytest.mark.parametrize("name", ["linkage", "debateqa"])
+def test_a_claim_is_apart_where_the_register_has_it_as_a_definition_or_a_reading(name):
+    claims, register = judge_committed(name), PAPERS[name].claims
+    apart = {key for key, claim in register.items() if claim.kind == "by definition" or claim.stated == "figure"}
+    assert {*claims.claim[claims.apart]} == apart
+    assert (count_claims(claims).sum(axis=1) == len(claims) - len(apart)).all()

@@ -37,7 +37,7 @@ from reproduction.place import find_place
         ("reproduce", {"EMBEDDER": "minilm"}, "role embedder is 'minilm'; expected KIND:NAME, as package:"),
         ("reproduce", {"EMBEDDER": "path:/no/such"}, "/no/such is not a folder with a model"),
         ("reproduce", {"JUDGE": "gpt"}, "role judge is 'gpt'; expected KIND:NAME, as package:"),
-        ("reproduce", {"JUDGE": "embedded:zero_shot"}, "for the embedded judge alone expected embedded:trained"),
+        ("reproduce", {"JUDGE": "embedded:zero_shot"}, "for the embedded judge alone, expected embedded:trained"),
         ("reproduce", {"EVALUATOR": "embedded:tiny"}, "EVALUATOR is set, but no notebook of this run takes the role"),
         ("reproduce", {"PARAMS": "value=2"}, "PARAMS needs one artefact"),
         ("run made_up/first", {"PARAMS": "valeu=2"}, "no parameter 'valeu'; did you mean value? known: artefact"),
@@ -83,12 +83,12 @@ def test_what_a_run_would_ask_is_counted_anew_only_when_the_journal_has_changed(
         done = checkout.run("status", "made_up/third", JUDGE="openai:m@http://127.0.0.1:9/v1", **variables)
         return done.stdout.splitlines()[-1]
 
-    assert "71 verdicts wanted" in plan()
-    assert "71 verdicts wanted" in plan()
+    assert "71 verdicts needed" in plan()
+    assert "71 verdicts needed" in plan()
     journal = Journal(checkout.root / "verdicts" / "journal.sqlite")
     journal.keep(Entry("p", "m", "t", "d", 0), Reply("[[3]]", 1, 1), Verdict(3.0))
-    assert "72 verdicts wanted" in plan()
-    assert "73 verdicts wanted" in plan(DECODING="greedy")
+    assert "72 verdicts needed" in plan()
+    assert "73 verdicts needed" in plan(DECODING="greedy")
     assert len(counted) == 3
 
 
@@ -162,9 +162,7 @@ def test_verdicts_that_a_server_did_not_give_leave_an_artefact_stale(
 ) -> None:
     record = RunRecord(parts={"notebook": "1"}, outputs={}, missing=missing, minutes=1)
     message = explain_staleness(record, {"notebook": "1"}, find_place(tmp_path))
-    assert message == (
-        [f"{asked_again} verdicts could not be had from the model, ask them again"] if asked_again else []
-    )
+    assert message == ([f"{asked_again} verdicts failed; run again to request them once more"] if asked_again else [])
 
 
 @pytest.mark.parametrize(

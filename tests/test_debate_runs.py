@@ -63,7 +63,7 @@ def put(checkout: Checkout, mirror: Path, name: str, content: bytes) -> None:
 
 @pytest.mark.slow
 def test_what_needs_an_absent_file_is_skipped_and_keeps_its_result(debates: Checkout, tmp_path: Path) -> None:
-    words = "made_up/first: not run: needs debateqa_system_answers_sample.jsonl; its last result stays"
+    words = "made_up/first: not run: needs debateqa_system_answers_sample.jsonl; previous result kept"
     done = debates.run("reproduce")
     assert done.returncode == 0, done.stdout + done.stderr
     assert words in done.stdout
@@ -93,7 +93,7 @@ def test_an_optional_file_that_comes_stales_what_can_use_it(debates: Checkout, t
     assert "data debateqa_test changed" in debates.run("status", "made_up/third").stdout
     assert debates.run("run", "made_up/third").returncode == 0
     assert debates.read(f"{RESULTS}/third.csv") == 3
-    assert debates.run("fetch").stdout == "all data at hand and verified\n"
+    assert debates.run("fetch").stdout == "all data is available and verified\n"
 
 
 @pytest.mark.slow
@@ -127,9 +127,9 @@ def test_any_local_causal_model_is_an_evaluator_from_the_command_to_the_results(
 def test_wrapping_is_about_an_evaluator_too_and_the_rest_is_not(debates: Checkout, tmp_path: Path) -> None:
     spec = f"path:{make_tiny_model(tmp_path / 'tiny', architecture='gpt2')}"
     refused = debates.run("status", EVALUATOR=spec, READING="logits")
-    assert "READING is set, but no JUDGE or GENERATOR" in refused.stderr
+    assert "READING has no effect without JUDGE or GENERATOR" in refused.stderr
     assert debates.run("status", EVALUATOR=spec, WRAPPING="plain").returncode == 0
-    assert "no JUDGE or GENERATOR or EVALUATOR" in debates.run("status", WRAPPING="plain").stderr
+    assert "without JUDGE or GENERATOR or EVALUATOR" in debates.run("status", WRAPPING="plain").stderr
 
 
 def open_made_up(debates: Checkout, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Lab:

@@ -72,7 +72,7 @@ def test_parts_are_checked_as_git_names_them_and_what_is_lacking_is_named(tmp_pa
     folder, store = (mirror / file.relative), tmp_path / "store"
     folder.mkdir()
     (folder / "two.jsonl").write_bytes(b"hello")
-    with pytest.warns(UserWarning, match="set is left out, as it lacks one.jsonl"):
+    with pytest.warns(UserWarning, match="set is excluded, as it lacks one.jsonl"):
         assert not has_file(file, store)
     with pytest.raises(UnreachableError, match=r"no .*raw/one\.jsonl"):
         fetch_file(file, store)

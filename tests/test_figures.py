@@ -25,14 +25,14 @@ def test_a_value_stands_at_its_label_in_its_panel_with_its_interval_and_the_publ
     assert [axes.get_title(loc="left") or axes.get_title() for axes in (one, two)] == ["one", "two"]
     assert [text.get_text() for text in one.get_yticklabels()] == ["b", "a"]
     dots = {line.get_label(): (line.get_xdata().tolist(), line.get_ydata().tolist()) for line in one.lines}
-    assert dots == {"measured": ([0.5], [1]), "stand-in*": ([0.25], [0])}
+    assert dots == {"measured": ([0.5], [1]), "proxy*": ([0.25], [0])}
     assert [line.get_color() for line in one.lines] == [ORIGINS["measured"], ORIGINS["stand-in"]]
     assert one.collections[0].get_segments()[0].tolist() == [[0.4, 1], [0.6, 1]]
     published = two.collections[-1]
     assert published.get_offsets().tolist() == [[0.7, 1], [0.1, 0]]
     assert (one.get_ylim(), two.lines[-1].get_xdata()) == ((1.5, -0.5), [0, 0])
     assert figure.get_supxlabel() == "share; 95 % intervals over 54 to 1,054 questions and 20 draws"
-    assert [text.get_text() for text in figure.legends[0].texts] == ["measured", "stand-in*", "published"]
+    assert [text.get_text() for text in figure.legends[0].texts] == ["measured", "proxy*", "published"]
 
 
 def test_series_lie_beside_each_other_in_a_row_and_panels_may_be_stacked_with_their_own_labels() -> None:

@@ -205,7 +205,7 @@ def test_a_text_that_is_needed_or_has_no_place_is_named() -> None:
         ("", {"file": ""}, r"settings.yml: templates.one: expected one of file, registered, or not_rel"),
         ("", {"answer": "score"}, "a score, and nothing else, has a lowest and a highest"),
         ("", {"colour": "red"}, r"settings.yml: templates.one: unknown field 'colour'"),
-        ("Judge it", {}, r"templates.one.placeholders.question: \{\{question\}\} doesn't stand in one.txt"),
+        ("Judge it", {}, r"templates.one.placeholders.question: \{\{question\}\} does not occur in one.txt"),
         ("{{question}} {{answr}}", {}, r"one.txt holds \{\{answr\}\}, which is not listed"),
     ],
 )

@@ -260,7 +260,7 @@ def test_what_was_made_here_is_compared_with_the_reference_and_taken_over(ran: C
     )
     assert (checked.returncode, "make accept" in checked.stderr) == (1, True)
     accepted = ran.run("accept", **full)
-    assert accepted.stdout == "taken into results/, figures/ and notebooks/: made_up/first\n", accepted.stderr
+    assert accepted.stdout == "copied into results/, figures/ and notebooks/: made_up/first\n", accepted.stderr
     assert '"execution_count": 4' in (ran.root / "notebooks" / "made_up" / "first.ipynb").read_text()
     assert (reference / "first.csv").read_text() == moved
     assert "moved" not in ran.run("check", **full).stdout

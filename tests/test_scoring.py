@@ -237,7 +237,7 @@ def test_a_line_that_does_not_fit_stops_or_is_listed(lines: Path, fault: str) ->
     texts = lines.read_text().splitlines()
     lines.write_text("\n".join([*texts[:7], fault, *texts[7:]]))
     words = rf"line 8: .*{FAULTS[fault]}"
-    with pytest.raises(ValueError, match=rf"answers\.jsonl, {words}.*Finished parts are saved; mend the line"):
+    with pytest.raises(ValueError, match=rf"answers\.jsonl, {words}.*Finished parts are saved; correct the line"):
         run(lines)
     assert len(list_parts(lines)) == 2
     run(lines, skip_bad=True)
@@ -260,8 +260,8 @@ def test_a_line_that_does_not_fit_stops_or_is_listed(lines: Path, fault: str) ->
         ({"shard": 0}, "from 1"),
         ({"evaluator": "embedded:huge", "methods": ["pd"]}, "embedded:small"),
         ({"answers": "answers.txt"}, "a table"),
-        ({"answers": "blank.jsonl"}, "holds no answer; expected one JSON object a line"),
-        ({"answers": "header.csv"}, "holds no answer; expected one answer a row"),
+        ({"answers": "blank.jsonl"}, "holds no answer; expected one JSON object per line"),
+        ({"answers": "header.csv"}, "holds no answer; expected one answer per row"),
         ({"answers": "."}, "is a folder; name a file"),
         ({"answers": "text.parquet"}, "no Parquet file"),
     ],
@@ -324,7 +324,7 @@ def test_the_command(lines: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["score", str(lines), *out]) == 0
     assert "ROUGE-1 " in capsys.readouterr().out
     assert main(["score", str(lines), *out, "--dry-run"]) == 0
-    assert "all is scored already" in capsys.readouterr().out
+    assert "everything is scored already" in capsys.readouterr().out
     assert main(["score", str(lines.parent / "none.jsonl"), *out]) == 2
     assert "No such file" in capsys.readouterr().err
     assert main(["score", str(lines), *out, "--questions", "test.jsonl"]) == 2

@@ -39,6 +39,10 @@ PAPER = {
             "says": "Judging < noise.", "where": "Tables 1 and 2", "stated": "text",
             "published": [COMPARED | {"upper": "metric == 'judged'", "lower": "metric == 'noise'"}],
         },
+        "noise_loud": {
+            "says": "Noise is loud.", "where": "Figure 1", "stated": "figure", "bar": "loud: above 0.9",
+            "published": [COMPARED | {"upper": "metric == 'noise'", "lower": 0.9}],
+        },
         "overlap_above_noise": {
             "says": "Overlap beats noise.", "where": "Table 1", "stated": "text", "headline": True,
             "published": [COMPARED | {"upper": "metric == 'overlap'", "lower": "metric == 'noise'"}],
@@ -122,20 +126,32 @@ def test_index_has_claims_then_key_then_artefacts_with_their_states(site: Path) 
     page = _open(site, "index.html")
     assert [section["id"] for section in page("section")] == ["claims-toy", "key", "artefacts-toy"]
     # As published 0.2088 is below 0.5; ours, 0.2088 [0.19, 0.22], above 0.1; of judged there is none of ours.
-    claims = {claim.select_one(".says").text: _see(claim) for claim in page.select(".claims details")}
-    assert [*claims] == ["Overlap beats noise.", "Judging is costly.", "Judging < noise."]  # the headline first
-    assert "✗ fails: 0 of 1 holds Ours: ✓ holds: 1 of 1 holds" in claims["Overlap beats noise."]
-    assert "Ours: ⊘ not testable here" in claims["Judging < noise."]
+    claims = {claim.select_one(".says").text: _see(claim) for claim in page.select(".claims article")}
+    # the headline first, what is read off a figure last
+    assert [*claims] == ["Overlap beats noise.", "Judging is costly.", "Judging < noise.", "Noise is loud."]
+    sides = "published numbers: ✗ not supported: 0 of 1 comparison measured here: ✓ supported: 1 of 1 comparison"
+    assert sides in claims["Overlap beats noise."]
+    assert "measured here: ⊘ not tested: needs a language model as judge" in claims["Judging < noise."]
+    assert "Criterion: loud: above 0.9" in claims["Noise is loud."]
+    # one link per claim; criterion and reasons are folded
+    assert [len(claim("a")) for claim in page.select(".claims article")] == [1, 1, 1, 1]
+    folded = [_see(part) for part in page.select(".claims article details")]
+    assert len(folded) == 3
+    assert "Published numbers, clearest contradiction: one, tau: Overlap <i> at 0.2088 is not above Noise" in folded[0]
+    assert "Definitions, and what this project read off figures (1)" in _see(page)
+    counts = [[_see(row) for row in table.select("tbody tr")] for table in page.select("#claims-toy table")]
+    assert counts[0] == ["published numbers 0 2 0 1", "measured here 1 0 0 2", "proxy 0 0 0 3"]
+    assert counts[1] == ["published numbers 0 1 0 0", "measured here 0 1 0 0", "proxy 0 0 0 1"]
     rows = [_see(row) for row in page.select("#artefacts-toy li")]
     # 5 published numbers: 0.208812 rounds to 0.2088; rho 0.101 is 0.006 from 0.095; 0.25 is far from 0.301.
     assert "= 1 equal ≈ 1 near † 1 differs, explained ≠ 1 differs ○ 1 not run" in rows[0]
-    assert "¶ 1 paper ● 4 measured ⇄ 1 stand-in" in rows[0]
+    assert "¶ 1 paper ● 4 measured ⇄ 1 proxy" in rows[0]
     assert "○ not run needs generator" in rows[1]
     assert "□ no numbers" in rows[2]
-    assert len(_open(site, "toy/table_01.html").select(".claims details")) == 3
+    assert len(_open(site, "toy/table_01.html").select(".claims article")) == 4
 
 
-def test_page_has_the_papers_table_values_with_origin_and_stand_ins(site: Path) -> None:
+def test_page_has_the_papers_table_values_with_origin_and_proxies(site: Path) -> None:
     page = _open(site, "toy/table_01.html")
     cells = [[_see(cell) for cell in row(["th", "td"])] for row in page.select(".paper tbody tr")]
     assert cells[0] == ["Overlap <i>", "= 20.88 [19.00, 22.00] 20.88", "≈ 10.10 9.50", "≠ 25.00 30.10"]
@@ -143,8 +159,8 @@ def test_page_has_the_papers_table_values_with_origin_and_stand_ins(site: Path) 
     assert cells[3][:2] == ["embedded", "33.33* [31.00, 35.00] –"]
     wanted = [
         "one, Overlap <i>, tau 0.2088 0.19 to 0.22 0.0123 90", "rho 0.101 90 7 constant 5; short 2 ● measured",
-        "tau 4,026 90 ¶ paper", "tau 0.3333 0.31 to 0.35 90 ⇄ stand-in embedded|impl:toy|v1", FUNCTION,
-        "⇄ stand-in vectors in place of <i>Mistral</i>", "† differs, explained Ours is 0.1. It is noise.",
+        "tau 4,026 90 ¶ paper", "tau 0.3333 0.31 to 0.35 90 ⇄ proxy embedded|impl:toy|v1", FUNCTION,
+        "⇄ proxy vectors in place of <i>Mistral</i>", "† differs, explained Ours is 0.1. It is noise.",
     ]  # fmt: skip
     assert [words for words in wanted if words not in _see(page)] == []
 

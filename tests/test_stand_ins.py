@@ -28,7 +28,7 @@ def open_with_results(name: str, out: Path) -> tuple[Lab, pd.DataFrame]:
     return open_lab(name, out=str(out)), read_values(ROOT / "results" / f"{name}.csv")
 
 
-@pytest.mark.parametrize(("profile", "first"), [("full", "* stand-in"), ("quick", "quick: 8 questions, 2 draws")])
+@pytest.mark.parametrize(("profile", "first"), [("full", "* proxy"), ("quick", "quick: 8 questions, 2 draws")])
 def test_a_figure_drawn_again_has_its_notes(profile, first, monkeypatch):
     drawn = []
     monkeypatch.setattr("reproduction.open.save_figure", lambda figure, stem: drawn.append(figure))
@@ -48,11 +48,11 @@ def draw_lines() -> object:
 @pytest.mark.parametrize(
     ("name", "origins", "expected"),
     [
-        ("linkage/table_09", {"stand-in", "measured"}, [f"* stand-in: {JUDGE}", f"* stand-in: {SMOLLM2}"]),
+        ("linkage/table_09", {"stand-in", "measured"}, [f"* proxy: {JUDGE}", f"* proxy: {SMOLLM2}"]),
         (
             "linkage/table_07",
             {"stand-in"},
-            [f"* stand-in (all of ours): {JUDGE}", f"* stand-in (all of ours): {SMOLLM2}"],
+            [f"* proxy (every row): {JUDGE}", f"* proxy (every row): {SMOLLM2}"],
         ),
         ("linkage/consistency", {"paper"}, []),
     ],
@@ -68,8 +68,8 @@ def test_tables_and_labels_name_what_stands_in(tmp_path, monkeypatch):
     lab, table = open_with_results("linkage/table_02", tmp_path)
     page = lab.beside_paper(table[table.difference_from == ""]).to_html()
     files = [(tmp_path / f"table_02{ending}").read_text(encoding="utf-8") for ending in (".md", ".tex")]
-    assert all(f"* stand-in: {JUDGE}" in text for text in (page, *files))
-    assert all("ours / published" in text for text in files)
+    assert all(f"* proxy: {JUDGE}" in text for text in (page, *files))
+    assert all("measured here / published" in text for text in files)
     labelled = lab.label(table)
     assert labelled.label.str.endswith("*").equals(labelled.origin == "stand-in")
 
@@ -84,13 +84,13 @@ def test_a_figure_of_stand_ins_says_so_once_shown_and_saved(name, is_marked, tmp
     lab.write(table, figure=figure)
     for marked in (marked_figure, *saved):
         texts = [text.get_text() for text in getattr(marked, "texts", [])]
-        assert sum("* stand-in: the embedded judge" in text for text in texts) == is_marked
+        assert sum("* proxy: the embedded judge" in text for text in texts) == is_marked
 
 
 def test_a_note_lies_below_all_that_a_figure_shows_when_it_is_saved(tmp_path):
     figure = draw_lines()
     legend, seen = figure.legend(["a line"], loc="outside lower center"), []
-    add_note(figure, "* stand-in: " + "this in place of that, " * 40)
+    add_note(figure, "* proxy: " + "this in place of that, " * 40)
 
     def look(event):
         seen.append([part.get_window_extent() for part in (figure.texts[-1], legend)])

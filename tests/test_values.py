@@ -58,7 +58,7 @@ def test_values_on_a_terminal_have_published_ones_beside_them_and_a_mark_if_they
     table = tidy_values(rows, origin="measured")
     lines = tabulate_values(paper, "t", table).splitlines()
     assert [line.split() for line in lines[2:4]] == [["B", "0.38*", "/", "0.50"], ["a", "0.25", "/", "–"]]
-    assert lines[4:] == ["* stand-in: b in place of c"]
+    assert lines[4:] == ["* proxy: b in place of c"]
 
 
 def test_values_are_rounded_once_sorted_and_read_back_as_they_are(tmp_path: Path) -> None:

@@ -44,8 +44,8 @@ RESULTS = [  # artefact, what a row shows, and its columns in results
 
 
 def make_results(root: Path) -> str:
-    """The rows of the README's table of results, as Markdown."""
-    papers, lines = read_papers(root), []
+    """The README's table of results, as Markdown."""
+    papers, lines = read_papers(root), ["| result | value, 95 % interval | n | published |", "|---|---|---|---|"]
     for artefact, what, key in RESULTS:
         paper, name = papers[artefact.partition("/")[0]], artefact.partition("/")[2]
         row = pick(read_values(root / "results" / f"{artefact}.csv"), **key)
@@ -77,6 +77,9 @@ def draw_agreement(root: Path) -> None:
                 row |= pick(table, **names)[["value", "low", "high"]].to_dict()
             rows.append(row | {"published": float(printed) if printed != "–" else None})
     figure = draw_intervals(
-        pd.DataFrame(rows), by="series", xlabel="mean Spearman with people's grades inside a question", figsize=(7.2, 2.9)
+        pd.DataFrame(rows),
+        by="series",
+        xlabel="mean Spearman with people's grades inside a question",
+        figsize=(7.2, 2.9),
     )
     save_figure(figure, root / "figures" / "readme")

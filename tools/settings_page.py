@@ -1,6 +1,6 @@
-"""docs/settings.md, the papers' settings beside ours, from papers/settings.csv: `python -m tools.settings_page`.
+"""docs/settings.md, both papers' settings and this project's, of papers/settings.csv: `python -m tools.settings_page`.
 
-Ours is never typed: the column `ours` says where it stands, and the value is read from there. After an optional
+A value of this project is never typed: the column `ours` names its place, and it is read from there. After an optional
 `count ` that is one of
     nfqa.MODULE:NAME, :NAME.FIELD, :FUNCTION.PARAMETER, :FUNCTION(ARGUMENT)   a constant, field, default or result
     PAPER/ARTEFACT:NAME                   what a notebook gives a name: a parameter, variable, argument or loop
@@ -27,11 +27,11 @@ from reproduction.papers import read_papers
 from reproduction.values import query_rows, read_values
 
 TITLES = {"linkage": "LINKAGE", "debateqa": "DebateQA"}
-HEAD = """# The papers' settings, and ours
+HEAD = """# Settings of the papers and of this project
 
-Made by `python -m tools.settings_page` from `papers/settings.csv`, which says where each of ours stands in the code; a
-test keeps the page as the code is. *Not told* is a setting that our copy of the paper's text does not give, "–" one
-that nothing here has.
+`python -m tools.settings_page` makes this page from `papers/settings.csv`. That file names the place of each value in
+the code, and a test compares the page with the code. *Not stated*: the available text of the paper does not give the
+setting. "–": this project has no such setting.
 """
 
 
@@ -139,17 +139,17 @@ def make_page(root: Path, register: str) -> str:
             raise ValueError(f"{named}: unknown paper; expected {' or '.join(tables)}")
         if same == bool(row["why"]):
             problem = "no difference, but a reason" if same else "a difference without a reason"
-            raise ValueError(f"{named}: {problem}: the paper's is {row['value']!r}, ours {ours!r}")
+            raise ValueError(f"{named}: {problem}: the paper's is {row['value']!r}, this project's {ours!r}")
         place = f" (`{row['ours']}`)" if row["ours"] else ""
         told = [
             row["setting"],
             row["where"] or "–",
-            row["value"] or "not told",
+            row["value"] or "not stated",
             (ours or "–") + place,
             row["why"] or "same",
         ]
         tables[row["paper"]].append("| " + " | ".join(told) + " |")
-    head = "| setting | where | the paper | ours | same, or why not |\n|---|---|---|---|---|"
+    head = "| setting | where | the paper | this project | same, or the reason |\n|---|---|---|---|---|"
     return "\n".join(
         [HEAD, *(f"## {TITLES[paper]}\n\n{head}\n" + "\n".join(lines) + "\n" for paper, lines in tables.items())]
     )

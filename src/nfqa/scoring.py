@@ -51,7 +51,7 @@ class Worker:
         """Score a part by the methods that it lacks. What is wrong is returned: Ray would wrap an exception."""
         part, job = Part(**row), self.job
         skipped: list[str] | None = [] if job.skip_bad else None
-        advice = "mend the line, or leave it out with --skip-bad, and "
+        advice = "correct the line, or skip it with --skip-bad, and "
         try:
             answered = read_part(job.path, part, skipped)
             frames, advice = functions.read(answered), ""
@@ -227,7 +227,7 @@ def _run_ray(job: Job, rows: list[dict[str, Any]], address: str, workers: int, g
 
 
 def _summarise(job: Job, parts: Sequence[Part]) -> pd.DataFrame:
-    """Write summary.csv by `summarise_systems`, scores.csv, warnings.csv, and skipped.csv if a line was left out.
+    """Write summary.csv by `summarise_systems`, scores.csv, warnings.csv, and skipped.csv if a line was excluded.
 
     Warnings are what `Frames.warnings` and flags count; scores.csv holds the parts where they have at most 100,000
     rows.
@@ -257,7 +257,7 @@ def _summarise(job: Job, parts: Sequence[Part]) -> pd.DataFrame:
             table.map(escape_formula).to_csv(scratch, index=False, lineterminator="\n")
     if not rows:
         why = f"every line was skipped ({len(skipped):,}); {job.out}/skipped.csv says why"
-        raise ValueError(f"{job.path}: {why if skipped else 'holds no answer; expected one JSON object a line'}")
+        raise ValueError(f"{job.path}: {why if skipped else 'holds no answer; expected one JSON object per line'}")
     return tables["summary"]
 
 

@@ -1,4 +1,4 @@
-"""Two comparisons: published values against ours, and what was made here against the reference in results/."""
+"""Two comparisons: published values with measured ones, and measured ones with the reference in results/."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SPREADS = 3  # by how many of its own standard deviations over seeds a value th
 
 
 def check_published(root: Path, place: Place) -> pd.DataFrame:
-    """Every published number beside ours, of both papers: artefact and the columns of `compare_published`."""
+    """Every published number of both papers beside the measured one: artefact, and `compare_published`'s columns."""
     frames = []
     for paper in read_papers(root).values():
         for name in paper.published.artefact.unique():

@@ -39,12 +39,11 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def list_commands(root: Path) -> dict[str, cli.Command]:
     """The commands by name: what is called with the parsed arguments, the help, and the arguments."""
-    file: dict[str, Any] = {"file": {"type": Path}}
     some, named = ({"artefacts": {"nargs": nargs, "metavar": "PAPER/NAME"}} for nargs in ("*", "+"))
     commands: dict[str, tuple[Command, dict[str, dict[str, Any]]]] = {
         "reproduce": (reproduce, some),
         "run": (reproduce, named),
-        "make": (make, {"work": {"help": "the folder of a kind of run"}, "artefact": {"metavar": "PAPER/NAME"}}),
+        "make": (make, {"work": {"help": "work folder, such as build"}, "artefact": {"metavar": "PAPER/NAME"}}),
         "status": (status, some),
         "check": (check, {}),
         "accept": (accept, some),
@@ -54,23 +53,25 @@ def list_commands(root: Path) -> dict[str, cli.Command]:
         "report": (report, {}),
         "fetch": (fetch, {}),
         "answers": (answers, {
-            "--questions": {"help": "a file of {question} lines; by default DebateQA's test split", "type": Path},
-            "--folder": {"help": "the folder for a file of each model's answers", "type": Path},
+            "--questions": {"help": "file of {question} lines; by default DebateQA's test split", "type": Path},
+            "--folder": {"help": "output folder, one file per model", "type": Path},
         }),
         "debates": (debates, {
-            "--documents": {"help": "a folder of .txt, .html or .jsonl files", "type": Path},
-            "--labels": {"help": "a CSV of people's labels: item, annotator, label, maybe task", "type": Path}, **file,
+            "--documents": {"help": "folder of .txt, .md, .html or .jsonl documents", "type": Path},
+            "--labels": {"help": "CSV of people's labels: item, annotator, label, optional task", "type": Path},
+            "file": {"help": "file of {question} lines", "type": Path},
         }),
         "verdicts": (verdicts, {
-            "action": {"choices": ("export", "import", "losses")}, **file,
-            "--model": {"help": "for export: the beginning of the identity of the models to write", "default": ""},
+            "action": {"choices": ("export", "import", "losses")},
+            "file": {"help": "Parquet file to write, or journal or Parquet file to import", "type": Path},
+            "--model": {"help": "for export: beginning of the identity of the models to export", "default": ""},
         }),
     }  # fmt: skip
     installed = cli.list_commands()
     score_file, _, arguments = installed["score"]
     helps = {name: str(command.__doc__).partition("\n")[0].rstrip(".") for name, (command, _) in commands.items()}
     offered = {name: (partial(_run, root, command), helps[name], rest) for name, (command, rest) in commands.items()}
-    report_too = (partial(score, root, score_file), "score the answers of a file, with a report", arguments)
+    report_too = (partial(score, root, score_file), "score a file of answers and write a report", arguments)
     return installed | offered | {"score": report_too}
 
 
@@ -117,11 +118,11 @@ def reproduce(root: Path, options: RunOptions, arguments: argparse.Namespace) ->
     targets = list_targets(root, options, arguments.artefacts)
     problems = reach_data(root, [target.artefact for target in targets]) if options.data == "full" else []
     if problems:
-        print("\nThe public data can't be reached:", *(f"  - {line}" for line in problems), sep="\n")
+        print("\nThe public data is unavailable:", *(f"  - {line}" for line in problems), sep="\n")
         if arguments.artefacts:
             print("Or run on the small bundled sample with DATA=sample.")
             return 1
-        print("Running on the small bundled SAMPLE instead, into build/sample/; it says nothing of a paper.\n")
+        print("Running on the small bundled SAMPLE instead, into build/sample/; it does not reproduce a paper.\n")
         options = replace(options, data="sample")
     targets = list_targets(root, options, arguments.artefacts)  # an optional file may have come
     failed = run_targets(root, options, targets, jobs=jobs)
@@ -135,7 +136,7 @@ def reproduce(root: Path, options: RunOptions, arguments: argparse.Namespace) ->
     if arguments.artefacts and not failed:
         _print_values(root, place, arguments.artefacts)
         if options.variant:
-            print("\nits page: `make report` with the same variables")
+            print("\nTo build its page, run `make report` with the same variables")
     elif not arguments.artefacts:
         if run or failed or not (root / "build" / "site" / "index.html").is_file():
             report(root, options, arguments)
@@ -173,7 +174,7 @@ def make(root: Path, _: RunOptions, arguments: argparse.Namespace) -> int:
 
 
 def status(root: Path, options: RunOptions, arguments: argparse.Namespace) -> int:
-    """Say of each artefact whether it is fresh, and what a run would ask a language model."""
+    """Show which artefacts are up to date, and how many requests a run would send to a language model."""
     from reproduction.plan import describe_journal, describe_target, plan_targets
 
     targets = list_targets(root, options, arguments.artefacts)
@@ -181,7 +182,7 @@ def status(root: Path, options: RunOptions, arguments: argparse.Namespace) -> in
     print(*lines, *describe_journal(root), sep="\n")
     stale = [target for target in targets if target.stale]
     if any(target.key and target.key.asks for target in stale):
-        print("A run would ask (what two artefacts share is asked once):")
+        print("Requests this run would send (shared ones are sent once):")
         for line in plan_targets(root, stale, options):
             print(line, flush=True)
     return 0
@@ -203,7 +204,7 @@ def debates(root: Path, options: RunOptions, arguments: argparse.Namespace) -> i
     kind, _, url = options.find_role("searcher").partition(":")
     if kind == "searxng":
         if arguments.documents:
-            raise ValueError("DOCUMENTS and SEARCHER are both set; keep the folder or the search")
+            raise ValueError("DOCUMENTS and SEARCHER are both set; unset one of them")
         search = search_pages(url, root / "build" / "cache", every=every)
     settings = {"search_with": search, "labels": arguments.labels, "every": every}
     return make_debates(root, options, arguments.file, arguments.documents, **settings)
@@ -228,7 +229,7 @@ def check(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
 
     place = options.find_place(root)
     if options.data == "sample":
-        print("the sample says nothing of a paper, and has no reference: there is nothing to compare it with")
+        print("sample data has no reference and no published values: nothing to compare")
         return 0
     published = check_published(root, place)
     wrong = _print_published(published if place.is_full else published[published.value.notna()])
@@ -244,47 +245,51 @@ def _print_published(published: pd.DataFrame) -> bool:
 
     for row in published[published.verdict != "not run"].itertuples():
         where = f"{row.artefact:18} {row.row:10} {row.dataset:11} {row.heading:16}"
-        print(f"{where} published {row.printed:>7}  ours {row.value:>8.4f}  {row.verdict}: {row.why}")
+        print(f"{where} published {row.printed:>7}  measured {row.value:>8.4f}  {row.verdict}: {row.why}")
     print("; ".join(f"{verdict}: {(published.verdict == verdict).sum()}" for verdict in VERDICTS))
     wrong = bool(published.verdict.isin(["differs", "missing"]).any())
     if wrong:
-        print("a value is missing, or differs without a reason under papers/*.csv", file=sys.stderr)
+        print("a value is missing, or differs without a reason; list the reason in papers/PAPER.csv", file=sys.stderr)
     return wrong
 
 
 def accept(root: Path, options: RunOptions, arguments: argparse.Namespace) -> int:
-    """Copy what was made here into results/, figures/ and notebooks/: what moved, or the named artefacts."""
+    """Copy artefacts whose values moved, or the named ones, into results/, figures/ and notebooks/."""
     from reproduction.accept import accept_artefacts
 
     place = options.find_place(root)
     if not place.is_full:
         raise ValueError("the reference is of full runs without overrides; unset the other variables")
     accepted = accept_artefacts(root, place, arguments.artefacts)
-    print(f"taken into results/, figures/ and notebooks/: {', '.join(accepted) or 'nothing, as no value moved'}")
+    print(f"copied into results/, figures/ and notebooks/: {', '.join(accepted) or 'nothing, as no value moved'}")
     return 0
 
 
 def claims(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
-    """Say of each claim of the papers whether it holds."""
-    from reproduction.claims import COUNTS, count_claims, judge_claims, write_claim
+    """Print the verdict on each claim of the papers: on published numbers, measured here, and by proxy."""
+    from reproduction.claims import APART, COUNTS, count_claims, judge_claims, write_claim
     from reproduction.papers import read_papers
 
     if options.data == "sample":
-        raise ValueError("the sample says nothing of a paper's claims; use DATA=full")
+        raise ValueError("the sample says nothing about a paper's claims; use DATA=full")
     papers = dict(reversed(read_papers(root).items()))
     chosen = read_choice("PAPER", "", *papers)
     results = options.find_place(root).read_from / "results"
     judged = {name: judge_claims(paper, results) for name, paper in papers.items() if chosen in ("", name)}
     for name, table in judged.items():
-        print(f"{name}: {len(table)} claims", *count_claims(table), papers[name].verdict, sep="\n", end="\n\n")
+        print(f"{name}: {(~table.apart).sum()} claims that text or captions state", papers[name].verdict, sep="\n")
+        print(f"\n{count_claims(table)}\n")
     print(f"{COUNTS}\n")
     for name, table in judged.items():
-        print(f"{name}\n", *map(write_claim, table.to_dict("records")), sep="\n", end="\n\n")
+        print(name, *map(write_claim, table[~table.apart].to_dict("records")), sep="\n\n", end="\n\n")
+        apart = table[table.apart]
+        print(f"{name}: {APART} ({len(apart)})", count_claims(table, apart=True), sep="\n\n", end="\n\n")
+        print(*map(write_claim, apart.to_dict("records")), sep="\n\n", end="\n\n")
     return 0
 
 
 def figures(root: Path, options: RunOptions, arguments: argparse.Namespace) -> int:
-    """Draw every figure again from results, without computing anything."""
+    """Draw every figure from results, without computing anything."""
     from tqdm import tqdm
 
     from reproduction.papers import list_chosen
@@ -297,18 +302,18 @@ def figures(root: Path, options: RunOptions, arguments: argparse.Namespace) -> i
 
 
 def spot_check(root: Path, options: RunOptions, arguments: argparse.Namespace) -> int:
-    """Compute a random few of the committed verdicts and losses anew."""
+    """Compute a random few of the committed verdicts and losses again, and compare."""
     from random import randrange
 
     from reproduction.spot_check import check_spots
 
-    size = read_count("N", "how many to compute anew") or 100
+    size = read_count("N", "how many to compute again") or 100
     seed = read_count("SEED", "the seed of an earlier spot check") or randrange(1, 10**6)  # noqa: S311 - no secret
     return int(not check_spots(root, options, arguments.artefacts, size=size, seed=seed))
 
 
 def report(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
-    """Build the report site from the results at hand."""
+    """Build the report site from the available results."""
     from reproduction.site import build_site  # heavy to import
 
     place = replace(options, data="full").find_place(root)  # the sample says nothing of a paper
@@ -316,7 +321,7 @@ def report(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
     results = run.read_from / "results"
     names = sorted(str(path.relative_to(results).with_suffix("")) for path in results.glob("*/*.csv"))
     if options.variant and not names:
-        raise ValueError("nothing was made with these variables yet; run `make PAPER/NAME` with them first")
+        raise ValueError("no results for these variables yet; run `make PAPER/NAME` with them first")
     index = build_site(place)
     if options.parameters:  # few, and nowhere else to be seen beside each other
         _print_values(root, run, names)
@@ -330,5 +335,5 @@ def fetch(root: Path, _options: RunOptions, _: argparse.Namespace) -> int:
     from reproduction.runner import reach_data
 
     problems = reach_data(root, [paper.artefacts[name] for paper, name in list_chosen(root)])
-    print(*(problems or ["all data at hand and verified"]), sep="\n")
+    print(*(problems or ["all data is available and verified"]), sep="\n")
     return int(bool(problems))

@@ -1,4 +1,4 @@
-"""Ours beside the paper: verdicts on published numbers, tables as the paper prints them, stand-ins marked."""
+"""Results beside the paper: verdicts on published numbers, tables as the paper prints them, proxies marked."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ def mark_stand_ins(paper: Paper, name: str, table: pd.DataFrame) -> pd.DataFrame
 
 
 def list_replaced(paper: Paper, name: str, table: pd.DataFrame) -> list[str]:
-    """What stands in for what in an artefact's values, a sentence each."""
+    """Which proxy is in place of what in an artefact's values, one sentence each."""
     replaced = table[table.origin == STAND_IN]
     return [entry.says for entry in paper.list_stand_ins(name) if query_rows(replaced, entry.rows).any()]
 
 
 def note_stand_ins(paper: Paper, name: str, table: pd.DataFrame) -> str:
-    """What goes below a table or a figure in which stand-ins are marked by an asterisk, a line each; "" without any."""
-    every = " (all of ours)" if table.origin.isin([STAND_IN, "paper"]).all() else ""
-    return "\n".join(f"* stand-in{every}: {says}" for says in list_replaced(paper, name, table))
+    """What goes below a table or a figure in which proxies are marked by an asterisk, a line each; "" without any."""
+    every = " (every row)" if table.origin.isin([STAND_IN, "paper"]).all() else ""
+    return "\n".join(f"* proxy{every}: {says}" for says in list_replaced(paper, name, table))
 
 
 def compare_published(paper: Paper, name: str, table: pd.DataFrame | None) -> pd.DataFrame:
-    """Every published number of an artefact beside ours, in the paper's order.
+    """Every published number of an artefact beside the measured one, in the paper's order.
 
     Returns: the columns of `Paper.find_published`, and key, value, low, high, n, origin, verdict, why. Verdicts: equal,
-        at the printed digits; near, within its tolerance or with the published value in our 95 % interval; differs,
-        explained, or cause unknown, where papers/*.csv lists a reason for a number of ours that this is, to a unit of
+        at the printed digits; near, within its tolerance or with the published value in the 95 % interval; differs,
+        explained, or cause unknown, where papers/*.csv lists a reason for this measured number, to a unit of
         its last digit; not run, where it needs something; missing,
         where it needs nothing and the value is not there.
     """
@@ -71,7 +71,11 @@ def compare_published(paper: Paper, name: str, table: pd.DataFrame | None) -> pd
         (both.value.isna(), "missing", "run `make reproduce`"),
         (np.array(equal, dtype=bool), "equal", "the same at the printed digits"),
         (gap.abs() <= both.tolerance, "near", change + "within " + both.tolerance.astype(str)),
-        (both.published.between(both.low, both.high), "near", change + "published value inside our 95 % interval"),
+        (
+            both.published.between(both.low, both.high),
+            "near",
+            change + "published value inside the measured 95 % interval",
+        ),
         (listed & (both.cause == "known"), EXPLAINED, both.reason),
         (listed & (both.cause == "unknown"), UNEXPLAINED, "cause not established. " + both.reason),
         (gap.notna(), "differs", change + "no reason listed"),
@@ -87,10 +91,10 @@ def _add_keys(table: pd.DataFrame, conditions: Sequence[str]) -> pd.DataFrame:
 
 
 def lay_beside_paper(paper: Paper, name: str, table: pd.DataFrame, folder: Path) -> Styler:
-    """The published table's own rows and columns, a cell showing ours with its interval above the published value.
+    """The published table's own rows and columns, a cell showing the measured value above the published one.
 
-    Cells are shaded by verdict; rows that are ours alone are below a rule; an asterisk marks a stand-in, and what it
-    stands for is said below. The same table is written as LaTeX and Markdown into the folder.
+    Cells are shaded by verdict; unpublished rows are below a rule; an asterisk marks a proxy, which
+    a note below the table names. The same table is written as LaTeX and Markdown into the folder.
     Raises: ValueError for an artefact without published numbers.
     """
     pivot = pivot_beside_paper(paper, name, table)
@@ -108,7 +112,7 @@ def lay_beside_paper(paper: Paper, name: str, table: pd.DataFrame, folder: Path)
     if note:
         rules.append({"selector": "caption", "props": "caption-side: bottom; text-align: left; white-space: pre-line;"})
         style = style.set_caption(note)
-    alone = np.flatnonzero(~verdicts.any(axis=1))  # rows of ours
+    alone = np.flatnonzero(~verdicts.any(axis=1))  # unpublished rows
     if len(alone):
         first = f"tbody tr:nth-child({alone[0] + 1}) > *"
         rules.append({"selector": first, "props": "border-top: 2px solid #5b6470;"})
@@ -118,9 +122,9 @@ def lay_beside_paper(paper: Paper, name: str, table: pd.DataFrame, folder: Path)
 def pivot_beside_paper(paper: Paper, name: str, table: pd.DataFrame | None) -> pd.DataFrame:
     """An artefact's table in the paper's rows, or its datasets where all its numbers are in one row.
 
-    Returns: below each of cell (ours, with an asterisk behind a stand-in, and on a second line the published value),
-        verdict ("" in rows of ours alone) and origin, the paper's columns. Published rows come first, in the paper's
-        order; then ours alone, but for differences between rows.
+    Returns: below each of cell (measured, with an asterisk behind a proxy, and on a second line the published value),
+        verdict ("" in unpublished rows) and origin, the paper's columns. Published rows come first, in the paper's
+        order; then unpublished ones, but for differences between rows.
     Raises: ValueError for an artefact without published numbers.
     """
     both = compare_published(paper, name, table)
@@ -143,11 +147,11 @@ def pivot_beside_paper(paper: Paper, name: str, table: pd.DataFrame | None) -> p
     cells = ["cell", "verdict", "origin"]
     pivot = both.pivot_table(cells, ["ours", index], columns, aggfunc="first", sort=False).fillna("")
     pivot = pivot.sort_index(level="ours", sort_remaining=False).droplevel("ours")
-    return pivot.rename_axis(index=None, columns=[*[None] * len(columns), "ours / published"])
+    return pivot.rename_axis(index=None, columns=[*[None] * len(columns), "measured here / published"])
 
 
 def _list_ours_alone(paper: Paper, table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """Rows of ours that no published number is beside, each with the heading of its column; named by its conditions."""
+    """Measured rows without a published number, each with the heading of its column; named by its conditions."""
     keys, conditions = name_keys(table), [name for name in list_row_keys(published) if name != "dataset"]
     cells = published.groupby(["row", "dataset"])
     by = [name for name in conditions if cells[name].nunique().max() > 1] or ["statistic"]  # what a heading says
@@ -159,11 +163,11 @@ def _list_ours_alone(paper: Paper, table: pd.DataFrame, published: pd.DataFrame)
 
 
 def label_rows(paper: Paper, name: str, table: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
-    """The table for a figure: each row with `label`, its metric and conditions in words, and `published` beside ours.
+    """The table for a figure: each row with `label`, its metric and conditions in words, and `published`.
 
-    Published rows come first, in the paper's order, also those without a value of ours (`value` missing, `why`); then
-    ours alone. An asterisk ends the label of a stand-in. `dataset` and `statistic` are kept as they are, `panel` is the
-    dataset's title. by: the columns that make the label, in its order; all conditions where none are named.
+    Published rows come first, in the paper's order, also those without a measured value (`value` missing, `why`); then
+    unpublished ones. An asterisk ends the label of a proxy. `dataset` and `statistic` are kept as they are, `panel` is
+    the dataset's title. by: the columns that make the label, in its order; all conditions where none are named.
     """
     keys, published = name_keys(table), compare_published(paper, name, table)
     labels = name_rows(
@@ -224,13 +228,13 @@ def tabulate_values(paper: Paper, name: str, table: pd.DataFrame) -> str:
     """An artefact's values for a terminal: the paper's table, or each value with its conditions.
 
     The latter are those of the sample, which says nothing of a paper, and of an artefact without published numbers.
-    A cell is ours, `*` for a stand-in, and the published value. Of more than 24 rows the first are printed.
+    A cell is the measured value, `*` for a proxy, and the published value. Of more than 24 rows the first are printed.
     """
     if (paper.published.artefact == name).any() and "sample" not in table.origin.tolist():
         cells = _flatten(pivot_beside_paper(paper, name, table)["cell"])
     else:
         words = name_rows(paper, table, name_keys(table))
-        cells = pd.DataFrame({"ours": write_intervals(table, digits=3, whole_from=100)}, words)
+        cells = pd.DataFrame({"measured here": write_intervals(table, digits=3, whole_from=100)}, words)
     more = f"... and {len(cells) - _ROWS} more rows in the CSV" if len(cells) > _ROWS else ""
     return "\n".join(
         filter(None, [cells.head(_ROWS).to_string(line_width=150), note_stand_ins(paper, name, table), more])

@@ -91,7 +91,7 @@ def draw_intervals(
     for axes, (title, inside) in zip(grid.flat, panels.items(), strict=True):
         inside = inside.assign(place=inside[y].map(labels[title].index) + inside.lane.fillna(0))
         for name in series:
-            part, label = inside[inside[by] == name], f"{name}*" if name == "stand-in" else name
+            part, label = inside[inside[by] == name], "proxy*" if name == "stand-in" else name
             axes.hlines(part.place, part.low, part.high, color=colours[name], lw=1.6)
             if part.value.notna().any():
                 axes.plot(part.value, part.place, marks[name], color=colours[name], ms=4.5, label=label)

@@ -80,7 +80,7 @@ def open_committed_journal(root: Path) -> Journal | None:
 def read_prompt_set(root: Path, name: str) -> PromptSet:
     """A set of prompts by name; the released ones are fetched at their pinned commit.
 
-    Raises: ValueError for an unknown set; UnreachableError when the released files can't be had: nothing stands in.
+    Raises: ValueError for an unknown set; UnreachableError when the released files are unavailable.
     """
     folder = root / "prompts" / name
     known = sorted(path.parent.name for path in (root / "prompts").glob("*/settings.yml"))

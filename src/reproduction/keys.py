@@ -164,7 +164,7 @@ def explain_staleness(record: Record | None, parts: dict[str, str], place: Place
     reasons += [f"{key} is new" for key in parts if key not in before]
     reasons += [f"{key} is gone" for key in before if key not in parts]
     if unanswered:
-        reasons.append(f"{unanswered:,} verdicts could not be had from the model, ask them again")
+        reasons.append(f"{unanswered:,} verdicts failed; run again to request them once more")
     files = {name: place.root / name for name in record.outputs}
     reasons += [f"{name} is missing" for name, file in files.items() if not file.is_file()]
     altered = (name for name, file in files.items() if file.is_file() and hash_file(file) != record.outputs[name])
@@ -175,7 +175,7 @@ def explain_staleness(record: Record | None, parts: dict[str, str], place: Place
 class Target:
     """One artefact of a run. `stale` lists why it must run; empty when it is fresh.
 
-    `lacks` lists the files without which it can't run; it is skipped then, has no key, and its last result stays.
+    `lacks` lists the files without which it can't run; it is skipped then, has no key, and the previous result is kept.
     """
 
     paper: Paper

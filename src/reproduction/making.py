@@ -74,7 +74,7 @@ def open_run(
 ) -> tuple[Run, list[Step], Asker | None]:  # fmt: skip
     """A run over a file of questions, in build/debates/STEM-HASH/, its steps in their order, and who writes.
 
-    Source: DebateQA, which counts three points of view before people remove some, and leaves out none after.
+    Source: DebateQA, which counts three points of view before people remove some, and excludes none after.
     """
     if "evaluator" in options.roles:
         raise ValueError("EVALUATOR is set, but making debates scores nothing; unset it")
@@ -134,7 +134,7 @@ def open_run(
 def make_answers(root: Path, options: RunOptions, path: Path | None, folder: Path | None) -> int:
     """Answers of the generators to a file's questions, or to DebateQA's test split: a file per model.
 
-    What is asked is counted before it is, and every answer is kept: the same command goes on where one was stopped.
+    What is asked is counted before it is, and every answer is kept: the same command resumes where one was stopped.
     """
     from nfqa.judge.answering import answer_questions
     from reproduction.data.load import load
@@ -172,7 +172,7 @@ def make_answers(root: Path, options: RunOptions, path: Path | None, folder: Pat
 def _note_thinking(writers: Iterable[Asker]) -> None:
     count = sum(writer.tally.thinking for writer in writers)
     if count:
-        print(f"{count:,} texts came after a model's thinking, which is left out")
+        print(f"{count:,} texts came after a model's thinking, which was removed")
 
 
 def take_steps(run: Run, steps: list[Step]) -> None:
@@ -212,7 +212,7 @@ def make_debates(
 
     Args: documents: a folder of texts; search_with: a search in its place; labels: people's labels of points of view of
         an earlier run; every: documents of untrusted domains count too.
-    Returns: 0, or 1 where a search or a model failed for a question, which is counted and left out.
+    Returns: 0, or 1 where a search or a model failed for a question, which is counted and excluded.
     Raises: ValueError for a file, folder or role that is wrong, or where no question is left.
     """
     if documents is None and search_with is None:
@@ -224,7 +224,7 @@ def make_debates(
     take_steps(run, steps)
     files, folder = write_made(run), run.folder.relative_to(root)
     if len(run.dropped):
-        print(f"\nLeft out:\n{run.dropped.value_counts(['step', 'unit', 'reason'], sort=False).to_string()}")
+        print(f"\nExcluded:\n{run.dropped.value_counts(['step', 'unit', 'reason'], sort=False).to_string()}")
     if labelled is not None:
         kappas = [measure_kappa(part, "label", items=["item"], raters="most").assign(task=task)
                   for task, part in labelled.groupby("task", sort=False)]  # fmt: skip
@@ -237,7 +237,7 @@ def make_debates(
     print(f"\n{run.last.id.nunique()} questions with {len(run.last)} partial answers\nin {folder}/: {', '.join(files)}")
     lost = run.dropped[run.dropped.reason.isin(_FAILED)]
     if len(lost):
-        print(f"{len(lost)} failed: run again to ask once more ({lost.detail.iloc[0]})", file=sys.stderr)
+        print(f"{len(lost)} failed; run again to retry ({lost.detail.iloc[0]})", file=sys.stderr)
     return int(bool(len(lost)))
 
 

@@ -58,7 +58,7 @@ class Lab(Roles):
     # Data -------------------------------------------------------------------------------------------------------------
 
     def load(self, name: str, **options: Any) -> Any:
-        """A dataset by its registered name; the bundled stand-in when the run is on the sample.
+        """A dataset by its registered name; the bundled sample when the run is on the sample.
 
         Args: how: `limit`, `first`, `split` or `repeats`, as `reproduction.data.load.load` has them.
         Raises: ValueError where papers/*.yml does not list it, and as that function.
@@ -107,7 +107,7 @@ class Lab(Roles):
         return Answered.gather(questions, answers)
 
     def load_frame(self, name: str) -> pd.DataFrame:
-        """A registered table, as `reproduction.data.web` has them; the bundled stand-in when the run is on the sample.
+        """A registered table, as `reproduction.data.web` has them; the bundled sample when the run is on the sample.
 
         Raises: ValueError where papers/*.yml does not list it, and as `reproduction.data.web.load_frame`.
         """
@@ -178,19 +178,19 @@ class Lab(Roles):
         return read_values(StringIO(table.to_csv(index=False)))  # exactly what a reader of the file will see
 
     def beside_paper(self, table: pd.DataFrame) -> Styler:
-        """The table in the paper's own shape: ours with its interval above the published value, rows of ours below."""
+        """The table in the paper's own shape: the measured value and its interval above the published one."""
         from reproduction.compare import lay_beside_paper
 
         return lay_beside_paper(self.paper, self.name, table, self.out)
 
     def label(self, table: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
-        """The table for a figure: each row with its label in words, published beside ours."""
+        """The table for a figure: each row with its label in words, published beside measured."""
         from reproduction.compare import label_rows
 
         return label_rows(self.paper, self.name, table, by)
 
     def mark(self, figure: Figure, table: pd.DataFrame) -> Figure:
-        """A figure of these values with lines below it: whether they are the sample's, of a quick run, or stand in."""
+        """A figure of these values with lines below it: whether they are the sample's, of a quick run, or a proxy's."""
         from reproduction.compare import note_stand_ins
 
         made_up = "SAMPLE: made-up data, not the paper's" if "sample" in set(table.origin) else ""

@@ -95,24 +95,26 @@ def read_options(root: Path, artefacts: Sequence[str], *, makes: bool = True, ta
     seeds = read_count("SEEDS", "a whole number of reference draws")
     roles, asking = _read_given(ROLES), _read_given(_ASKING)
     if roles.get("judge", DEFAULTS["judge"]) != DEFAULTS["judge"] and roles["judge"].startswith("embedded:"):
-        raise ValueError(f"JUDGE is {roles['judge']!r}; for the embedded judge alone expected {DEFAULTS['judge']}")
+        raise ValueError(f"JUDGE is {roles['judge']!r}; for the embedded judge alone, expected {DEFAULTS['judge']}")
     for role, spec in roles.items():
         identify_role(role, spec)
     for name in asking:
         about = ("judge", "generator", "evaluator") if name == "wrapping" else ("judge", "generator")
         if not set(about) & set(roles):
             takers = " or ".join(role.upper() for role in about)
-            raise ValueError(f"{name.upper()} is set, but no {takers} that it could be about")
+            raise ValueError(f"{name.upper()} has no effect without {takers}; unset it")
     parameters = _read_parameters(os.environ.get("PARAMS", ""))
     if parameters and not artefacts and makes:
         raise ValueError("PARAMS needs one artefact, as in `make linkage/table_02 PARAMS='short=drop'`")
     answers = os.environ.get("ANSWERS", "")
     if answers and not Path(answers).is_dir():
-        raise ValueError(f"ANSWERS is {answers!r}; expected a folder with a file a system, but for `make score`")
+        raise ValueError(
+            f"ANSWERS is {answers!r}; expected a folder with one file per system (`make score` takes a file)"
+        )
     chosen = list_chosen(root, artefacts) if roles or answers else []
     notebooks = [paper.artefacts[name].path for paper, name in chosen]
     if answers and artefacts and not any("answers" in read_parameters(notebook) for notebook in notebooks):
-        raise ValueError(f"ANSWERS is set, but {' and '.join(artefacts)} can't be made of given answers; unset it")
+        raise ValueError(f"ANSWERS is set, but {' and '.join(artefacts)} does not accept ANSWERS; unset it")
     taken = {*takes, *(role for notebook in notebooks for role in list_roles(notebook))}
     for role in roles.keys() - taken:  # it would change nothing and look as if it had
         raise ValueError(f"{role.upper()} is set, but no notebook of this run takes the role {role}; unset it")

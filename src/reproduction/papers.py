@@ -104,9 +104,9 @@ class StandIn(_Entry):
 
 
 class Claim(_Entry):
-    """A sentence of the paper, in our words, with its place, and how it is tested.
+    """A sentence of the paper, paraphrased, with its place, and how it is tested.
 
-    published: of the published rows, and of ours in their place; all must hold. here: of our own rows, where nothing of
+    published: of the published rows, and of measured ones in their place; all must hold. here: of rows where nothing of
     the paper is beside them. stand_in: what these are measured with in the paper's place, "" where nothing is. needs:
     what a test on the paper's own rows would take, where no row says. stated: in the text or a caption, or read off a
     figure by us. kind: a finding; or a count, size or sum of the data, which holds more easily, or what is true or
@@ -150,11 +150,11 @@ class Paper(_Entry):
     def published(self) -> pd.DataFrame:
         """Every published number, a row each, in the papers' order.
 
-        Columns: artefact; row and heading, its place in the printed table; the conditions by which ours is found in
+        Columns: artefact; row and heading, its place in the printed table; the conditions of its row in
         results, "" where one does not apply; printed, as text; published, in natural units (percent divided by 100),
-        and its decimals; unit, "%" or ""; tolerance, within which ours is near; needs, what a run of ours lacks, "; "
+        and its decimals; unit, "%" or ""; tolerance, within which it is near; needs, what a run here lacks, "; "
         between; setting, one name for numbers that the paper prints of one setting; read, where it was read (table,
-        text, picture); cause, "known" or "unknown" where ours differs, and the reason, which begins with our number.
+        text, picture); cause, "known" or "unknown" where it differs, and the reason, which begins with that number.
         """
         import pandas as pd
 
@@ -179,7 +179,7 @@ class Paper(_Entry):
         return table
 
     def list_stand_ins(self, name: str) -> list[StandIn]:
-        """What stands in for what in an artefact's results."""
+        """Which proxy is in place of what in an artefact's results."""
         return [entry for entry in self.stand_ins if name in (entry.artefacts or (name,))]
 
 

@@ -42,7 +42,7 @@ def find_cache(root: Path, what: Literal["embeddings", "losses"]) -> Path:
 
 
 def find_committed(root: Path, what: Literal["verdicts", "losses"]) -> list[Path]:
-    """The Parquet files in git of what a language model gave; none with FRESH=1, which asks for all of it anew.
+    """The Parquet files in git of what a language model gave; none with FRESH=1, which requests all of it again.
 
     What a killed export left, whose name begins with a dot, is none of them.
     """

@@ -41,12 +41,12 @@ def plan_targets(root: Path, targets: Sequence[Target], options: RunOptions) -> 
             tally = replace(count_asked(target.paper, target.name, place, target.options), missing=Counter())
             write_text(path, json.dumps(vars(tally)))
         served = "openai:" in target.options.find_role("evaluator") and "evaluator" in target.artefact.roles
-        beside = "; its evaluator's requests are not counted before" if served else ""
+        beside = "; its evaluator's requests are not counted here" if served else ""
         yield f"{target.identifier:24} {_describe(Tally(**read_json(path)))}{beside}"
 
 
 def describe_journal(root: Path) -> list[str]:
-    """A line a model: what the journal holds, and what it cost at the prices that the environment gives.
+    """One line per model: what the journal holds, and what it cost at the prices that the environment gives.
 
     Then the files of committed verdicts, which count for nothing there.
     """
@@ -64,7 +64,7 @@ def describe_journal(root: Path) -> list[str]:
 def describe_target(target: Target) -> str:
     """Whether an artefact was run here and is fresh, or why it is stale, and about how long it takes."""
     if target.lacks:
-        return f"not run: needs {', '.join(target.lacks)}; its last result stays"
+        return f"not run: needs {', '.join(target.lacks)}; previous result kept"
     if target.minutes is not None:
         minutes = f"{target.minutes:.1f} min last time"
     else:
@@ -83,7 +83,7 @@ def describe_target(target: Target) -> str:
 
 
 def _describe(tally: Tally) -> str:
-    tokens, verdicts = round(tally.tokens_to_ask), f"{tally.verdicts:,} verdicts wanted"
+    tokens, verdicts = round(tally.tokens_to_ask), f"{tally.verdicts:,} verdicts needed"
     if not tally.requests:
         return f"{verdicts}, all in the journal"
     price = _price(tokens, tally.requests * _COMPLETION_TOKENS)

@@ -1,6 +1,6 @@
 """What can be counted in a prompt's text, and what is odd in a released one.
 
-The released texts are not ours to pass on: results and figures hold these facts of them and never the text.
+The released texts may not be redistributed: results and figures hold these facts of them and never the text.
 """
 
 from __future__ import annotations

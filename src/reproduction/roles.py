@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def show_progress(folder: Path, unit: str) -> Callable[[int, int], None]:
-    """A callback that notes in FOLDER/progress.txt how far a batch is, such as "340 of 1,200 verdicts", for the runner.
+    """A callback that notes in FOLDER/progress.txt a batch's progress, such as "340 of 1,200 verdicts", for the runner.
 
     It writes once a second at most; nothing is left once the batch has ended.
     """
@@ -180,6 +180,6 @@ class Roles:
             return "No language model was asked: the judge role is filled by the embedded judge."
         t = self.tally
         return (
-            f"{t.verdicts:,} verdicts wanted; {t.cached:,} completions from the journal, {t.requests:,} asked now (an"
-            f" unreadable one up to twice more): {t.prompt_tokens:,} tokens in, {t.completion_tokens:,} out."
+            f"{t.verdicts:,} verdicts needed; {t.cached:,} completions from the journal, {t.requests:,} requested now"
+            f" (an unreadable one up to twice more): {t.prompt_tokens:,} tokens in, {t.completion_tokens:,} out."
         )

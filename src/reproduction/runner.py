@@ -132,7 +132,7 @@ def expect(target: Target) -> float:
 
 
 def describe_running(scratch: Path, names: Iterable[str]) -> str:
-    """The notebooks at work, and how far the batch is that one asks a model, as `reproduction.roles` notes it."""
+    """The notebooks at work, and the progress of a batch of requests to a model, as `reproduction.roles` notes it."""
     running = [name for name in names if (scratch / name).is_dir()]
     notes = {name: scratch / name / "progress.txt" for name in running}
     parts = ([Path(name).name, note.read_text() if note.is_file() else ""] for name, note in notes.items())

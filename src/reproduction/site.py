@@ -1,6 +1,6 @@
-"""The report site: the claims of each paper first, then a page for each artefact, with its executed notebook.
+"""The report site: the claims of each paper, then one page per artefact with its executed notebook.
 
-Pages open from disk and request nothing. A failed build leaves the old site in place; equal inputs give equal bytes.
+Pages open from disk and request nothing. A failed build leaves the old site in place. Equal inputs give equal bytes.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
 from nfqa.files.json_lines import read_json
 from reproduction.check import list_files
-from reproduction.claims import count_claims, judge_claims
+from reproduction.claims import APART, COUNTS, SIDES, count_claims, judge_claims
 from reproduction.compare import compare_published, list_replaced, name_rows, pivot_beside_paper
 from reproduction.notebooks import read_parameters
 from reproduction.papers import STAND_IN, Artefact, Paper, list_needs, read_papers
 from reproduction.place import Place
 from reproduction.values import name_keys, read_values
 
-SIGNS = {  # each mark is a sign, a word and a colour, so that none of them has to be seen to be understood
-    "holds": "✓", "fails": "✗", "undecided": "?", "not testable here": "⊘", "only by a stand-in": "⇄⊘",
-    "no numbers in our copy": "–", "holds for a stand-in": "⇄✓", "fails for a stand-in": "⇄✗",
+SIGNS = {  # a mark is a sign, a word and a colour, so that any one of them is enough
+    "supported": "✓", "not supported": "✗", "inconclusive": "?", "not tested": "⊘",
+    "supported (proxy)": "⇄✓", "not supported (proxy)": "⇄✗", "inconclusive (proxy)": "⇄?",
     "equal": "=", "near": "≈", "differs, explained": "†", "differs, cause unknown": "‡", "differs": "≠", "missing": "!",
     "paper": "¶", "measured": "●", "stand-in": "⇄", "sample": "◇", "not run": "○",
-    "measured in part": "◐", "ours only": "+", "computed from published numbers": "∑", "no numbers": "□",
+    "measured in part": "◐", "other rows only": "+", "computed from published numbers": "∑", "no numbers": "□",
 }  # fmt: skip
 _PARTIAL = "Partial: a quick run, or one with other parameters. These are not the numbers of the full report."
 _ACTIVE = ["script", "iframe", "object", "embed", "link", "base", "meta", "form"]  # could run, fetch or lead away
@@ -55,7 +55,7 @@ def build_site(place: Place) -> Path:
     claims, counts = [], {}
     for paper in papers:
         judged = judge_claims(paper, place.read_from / "results")
-        counts[paper.paper] = count_claims(judged)
+        counts[paper.paper] = {apart: count_claims(judged, apart=apart) for apart in (False, True)}
         for claim in judged.to_dict("records"):
             names = paper.claims[claim["claim"]].tables
             tables = {f"{paper.paper}/{name}": paper.artefacts[name].label for name in names}
@@ -82,10 +82,11 @@ def build_site(place: Place) -> Path:
 def describe_artefact(paper: Paper, name: str, place: Place) -> dict[str, Any]:
     """What the pages show of an artefact.
 
-    Returns: paper, artefact, notebook (as executed here, else as committed) and files (by ending) on this machine;
-        stem, from the site's top folder; rows (its values, with their conditions in words) and made_from (its
-        provenance), empty without results; published (beside ours), table (the same in the paper's shape), verdicts
-        and origins (counts); stand_ins, state and needs (in words). Nothing is compared with values of the sample.
+    Returns: paper and artefact. notebook (as executed here, else as committed) and files (by ending) are on this
+        machine; stem is the path from the site's top folder. rows (values with their conditions in words) and
+        made_from (provenance) are empty without results. published has the published numbers beside the values
+        measured here, and table the same in the paper's shape. verdicts and origins are counts. stand_ins, state and
+        needs are in words. Values of the sample are not compared.
     """
     artefact, stem = paper.artefacts[name], f"{paper.paper}/{name}"
     files = {ending[1:]: path for ending, path in list_files(place.read_from, stem).items() if path.is_file()}
@@ -110,21 +111,21 @@ def describe_artefact(paper: Paper, name: str, place: Place) -> dict[str, Any]:
 
 
 def _find_state(artefact: Artefact, verdicts: Counter[str], origins: Counter[str], needs: list[str], **_: Any) -> str:
-    """How far an artefact is."""
-    ours = set(origins) - {"paper"}
+    """How much of an artefact is measured."""
+    measured = set(origins) - {"paper"}
     if not origins:
         return "not run" if artefact.notebook or needs or verdicts else "no numbers"
-    if ours <= {STAND_IN}:
-        return STAND_IN if ours else "computed from published numbers"
-    if "sample" in ours:
+    if measured <= {STAND_IN}:
+        return STAND_IN if measured else "computed from published numbers"
+    if "sample" in measured:
         return "sample"
     if verdicts["not run"] == verdicts.total() > 0:
-        return "ours only"
-    return "measured in part" if needs or STAND_IN in ours else "measured"
+        return "other rows only"
+    return "measured in part" if needs or STAND_IN in measured else "measured"
 
 
 def _draw_table(pivot: pd.DataFrame) -> Markup:
-    """The paper's table, each cell with the sign of its verdict, ours, and the published value below."""
+    """The paper's table: each cell has the sign of its verdict, the value measured here, and the published value."""
     signs = pivot["verdict"].map(lambda verdict: f"{SIGNS[verdict]} " if verdict else "")
     style = (signs + pivot["cell"]).style.format(escape="html").format_index(escape="html", axis=0)
     style = style.format_index(escape="html", axis=1).set_td_classes("m-" + pivot["verdict"].map(_slug))
@@ -154,7 +155,7 @@ class _Exporter(HTMLExporter):
 
 
 def render_notebook(path: Path, root: Path) -> Markup:
-    """An executed notebook's cells as HTML that runs nothing and names no folder of the machine."""
+    """An executed notebook's cells as HTML without scripts and without folders of this machine."""
     text = path.read_text(encoding="utf-8").replace(str(root), ".")
     notebook = nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call]
     for number, cell in enumerate(notebook.cells):
@@ -169,13 +170,14 @@ def render_notebook(path: Path, root: Path) -> Markup:
 
 
 def _open_templates(place: Place) -> Callable[..., str]:
-    """What renders a template, by its name."""
+    """A function that renders a template by its name."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True,
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     environment.filters.update(slug=_slug, number=_write_number)
-    environment.globals.update(signs=SIGNS, notice="" if place.is_full else _PARTIAL)
+    environment.globals.update(signs=SIGNS, sides=SIDES, apart=APART, needed=COUNTS)
+    environment.globals.update(notice="" if place.is_full else _PARTIAL)
     return lambda name, **parts: environment.get_template(name).render(**parts)
 
 

@@ -1,4 +1,4 @@
-"""Whether committed verdicts and losses are what the model gives: a random few of them, computed anew."""
+"""Whether committed verdicts and losses are what the model gives: a random few of them, computed again."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class _Sample:
 
 
 def check_spots(root: Path, options: RunOptions, only: Sequence[str], *, size: int, seed: int) -> bool:
-    """Draw committed verdicts and losses that notebooks ask for, `size` of each and fewer texts, and make them anew.
+    """Draw committed verdicts and losses that notebooks ask for, `size` of each and fewer texts, and recompute them.
 
     Artefacts are drawn first, until three have given enough or two minutes are over; then their requests. Losses are
     drawn of what an artefact's notebook scores first.

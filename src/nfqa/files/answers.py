@@ -44,7 +44,7 @@ from nfqa.files.tables import (
 from nfqa.kernels.texts import name_lack
 
 OWN = "own_answers"  # the dataset's name
-LACKS = {"empty": "empty answer", "only_thinking": "thinking without an answer"}  # why an answer is left out
+LACKS = {"empty": "empty answer", "only_thinking": "thinking without an answer"}  # why an answer is excluded
 _TAKEN = {  # columns of answers, and those that the functions which score them write beside these
     "dataset", "text", "grade", "metric", "score", "rank", "probability", "missing", "guarded", "note", "signature",
     "view", "point_of_view", "evaluator", "cache", "variant", "training", "judge", "method",
@@ -83,11 +83,11 @@ def read_answers(path: str | Path, questions: str | Path = "", *, keep: Collecti
     "answers": [...]}`. A partial answer is a text or `{"point_of_view", "explanation"}`. A reference is a text, best
     first, or `{"text", "grade"}`; an answer is a text or `{"text", "id", "system", "label"}`, of which the text alone
     must be there. Grades and labels are whole numbers from 0 to 3; null and NaN count as not given. A table (.csv,
-    .tsv, or in Parquet or JSON lines) has an answer a row, as `gather_rows` takes it. An answer without an id is named
-    by its system, NAME-1, NAME-2 ... where that wrote several. A field that resembles one of these is refused as
+    .tsv, or in Parquet or JSON lines) has one row per answer, as `gather_rows` takes it. An answer without an id is
+    named by its system, NAME-1, NAME-2 ... where that wrote several. A field that resembles one of these is refused as
     misspelt; others are counted. References without grades get them by their place, spread evenly from 3 to 0
     (`spread_grades`); graded ones are sorted, best first. An empty answer is excluded; a question whose answers are all
-    empty goes with them.
+    empty is excluded too.
 
     Args: questions: "" where they are in the file of answers; keep: further fields that answers take along, as
         `Answer.extra`.
@@ -103,7 +103,7 @@ def read_answers(path: str | Path, questions: str | Path = "", *, keep: Collecti
         digest = hashlib.sha256(f"{hash_file(Path(questions))} {hash_file(path)}".encode()).hexdigest()
     else:
         lines, digest = read_objects(path, extra), hash_file(path)
-    expected = "one JSON object a line" if find_kind(path) == "lines" else "one answer a row"
+    expected = "one JSON object per line" if find_kind(path) == "lines" else "one answer per row"
     return _refuse_empty(_make_set(lines, extra, digest, numbered=True), extra, str(path), expected)
 
 
@@ -147,8 +147,8 @@ def spread_grades(count: int) -> list[int]:
 def read_part(path: Path, part: Part, skipped: list[str] | None = None) -> QuestionSet:
     """The questions of one part of a large file, as `read_answers` reads them.
 
-    Args: skipped: takes what is wrong with each line that is left out; None to stop at the first.
-    Returns: no question where every line was left out. Ids are told apart within the part alone.
+    Args: skipped: takes what is wrong with each line that is excluded; None to stop at the first.
+    Returns: no question where every line was excluded. Ids are unique within the part alone.
     """
     extra = Extra(Counter(), skipped=skipped)
     return _make_set(read_objects(path, extra, part), extra, part.digest, numbered=True)
@@ -185,7 +185,7 @@ def _refuse_empty(question_set: QuestionSet, extra: Extra, name: str, expected: 
 def _make_question(
     name: str, where: str, item: dict[str, Any], extra: Extra, seen: dict[tuple[str, str], str]
 ) -> tuple[Question, list[Excluded]]:
-    """The question of an object of JSON lines, called `name` or as its text where it has no id; what it leaves out."""
+    """The question of an object of JSON lines, called `name` or as its text where it has no id; what is excluded."""
     if set(item) == {"id", "generation"}:
         what = f"{where}: is an answer in the released scripts' format"
         raise ValueError(f"{what}; name the file of its questions too, as in `make score QUESTIONS=test.jsonl ...`")
@@ -248,7 +248,7 @@ def join_questions(path: Path, questions: Path) -> tuple[list[dict[str, Any]], C
     Raises: as `read_answers`.
     """
     if find_kind(path) in ("table", "parquet"):
-        raise ValueError(f"{path}: is a table, which holds its questions itself; leave out QUESTIONS={questions}")
+        raise ValueError(f"{path}: is a table, which holds its questions itself; unset QUESTIONS={questions}")
     counts = Counter[str]()
     debates = list(read_items(questions, Debate, counts, once="id", clean=True))
     refuse_repeats((debate.question for debate in debates), f"{questions}: the question")

@@ -109,7 +109,7 @@ class Extra:
     """What becomes of a user's fields that no shape knows: those to keep stay, others are counted by name.
 
     One that resembles a known field is refused as misspelt, unless that field is there too. skipped: takes what is
-    wrong with each line that is left out; None where the first such line is refused.
+    wrong with each line that is excluded; None where the first such line is refused.
     """
 
     counts: Counter[str]
@@ -117,7 +117,7 @@ class Extra:
     skipped: list[str] | None = None
 
     def skip(self, error: ValueError) -> None:
-        """Keep what is wrong with a line. Raises: the error where no line is left out."""
+        """Keep what is wrong with a line. Raises: the error where no line is excluded."""
         if self.skipped is None:
             raise error
         self.skipped.append(str(error))
@@ -229,14 +229,16 @@ def refuse_twin(seen: dict[tuple[str, str], str], where: str, field: str, value:
     """Raises: ValueError naming both lines or rows where the field's value is one that another in `seen` has."""
     place = where.rpartition(", ")[2]
     if (first := seen.setdefault((field, value), place)) != place:
-        raise ValueError(f"{where}: {field} is that of {first}, {value!r:.80}; give each its own {place.split()[0]}")
+        raise ValueError(
+            f"{where}: {field} is that of {first}, {value!r:.80}; give each {place.split()[0]} a different one"
+        )
 
 
 def refuse_repeats(values: Iterable[str], what: str) -> None:
     """Raises: ValueError naming `what` is repeated, and the value."""
     for value, count in Counter(values).most_common(1):
         if count > 1:
-            raise ValueError(f"{what} {value!r:.80} is duplicated; give each its own, or keep one of them")
+            raise ValueError(f"{what} {value!r:.80} is duplicated; rename or remove one of them")
 
 
 def parse_lines(name: str, content: bytes, counts: Counter[str]) -> Iterator[tuple[int, str, dict[str, Any]]]:
@@ -268,7 +270,7 @@ def parse_line(name: str, line: bytes, counts: Counter[str], number: int, start:
     cut = "" if text.endswith("\n") else "the file ends inside this line, so it may have been cut short; "
     item = _parse(where, text, f"{cut}expected one whole object a line")
     if not isinstance(item, dict):
-        raise ValueError(f"{where}: found {_describe(item)}; expected one JSON object a line")
+        raise ValueError(f"{where}: found {_describe(item)}; expected one JSON object per line")
     return item
 
 

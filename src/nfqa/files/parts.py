@@ -47,7 +47,7 @@ _WHOLE = Part()
 def cut_file(path: Path, size: int) -> Iterator[Part]:
     """The parts of a file, of `size` questions each; a blank line of JSON lines counts as one.
 
-    A table, and JSON lines with an answer a line, are read whole, as rows of one question may lie anywhere; of JSON
+    A table, and JSON lines with one answer per line, are read whole, as rows of one question may lie anywhere; of JSON
     lines with a question each, and of Parquet, where rows of one question follow each other, memory stays flat.
     Raises: ValueError for a file of another kind, a size below 1, or a file without a line; OSError.
     """
@@ -64,7 +64,7 @@ def cut_file(path: Path, size: int) -> Iterator[Part]:
         yield Part(number, some[0][0], len(some), start, some[-1][1], digest.hexdigest())
         start = some[-1][1]
     if not start:
-        expected = "one JSON object a line" if find_kind(path) == "lines" else "one answer a row"
+        expected = "one JSON object per line" if find_kind(path) == "lines" else "one answer per row"
         raise ValueError(f"{path}: holds no answer; expected {expected}")
 
 
@@ -109,7 +109,7 @@ def find_kind(path: Path) -> Literal["lines", "rows", "table", "parquet"]:
         line = next(filter(bytes.strip, file), b"")
     if _OTHER.match(line):
         known = "a table (.csv or .tsv; save a workbook's sheet as CSV UTF-8), Parquet"
-        raise ValueError(f"{path}: is neither {known} nor JSON lines (an object a line)")
+        raise ValueError(f"{path}: is neither {known} nor JSON lines (one object per line)")
     try:
         first = json.loads(line)
     except (ValueError, RecursionError):
@@ -176,7 +176,9 @@ def _iterate_rows(path: Path, start: int, stop: int) -> Iterator[dict[str, Any]]
                 try:
                     yield from batch[max(start - place, 0) : max(stop - place, 0)].to_pylist()
                 except UnicodeDecodeError as error:
-                    raise ValueError(f"{path}: a text is not UTF-8 ({error.reason}); write the file anew") from None
+                    raise ValueError(
+                        f"{path}: a text is not UTF-8 ({error.reason}); save the file again as UTF-8"
+                    ) from None
                 place += batch.num_rows
             place += 0 if wanted else rows
 
@@ -193,7 +195,7 @@ def write_table(path: Path, table: pd.DataFrame, note: dict[str, Any]) -> None:
 
 
 def read_note(path: Path) -> dict[str, Any]:
-    """The note of a table; empty where there is no table, or none of ours."""
+    """The note of a table; empty where there is no table, or none that this module wrote."""
     from pyarrow import ArrowException
     from pyarrow.parquet import read_schema
 

@@ -22,7 +22,7 @@ UNLABELLED = -1  # the label of an answer that nobody graded; never a grade: NaN
 class Answer:
     """One answer, or one reference. `label` is the human grade on the common scale, 0 (worst) to 3, or UNLABELLED.
 
-    `id` tells the answers of one question apart. `system` says what wrote the answer, "" where that isn't known.
+    `id` distinguishes the answers to one question. `system` says what wrote the answer, "" where that isn't known.
     `extra` holds further fields of a user's own, by name.
     """
 
@@ -50,7 +50,7 @@ class PartialAnswer:
 
 @dataclass(frozen=True)
 class Rating:
-    """How far a system's answer represents the rater's own view, 1 to 5 (best). `view` is a `PartialAnswer.id`."""
+    """How fully a system's answer represents the rater's own view, 1 to 5 (best). `view` is a `PartialAnswer.id`."""
 
     annotator: str
     view: str
@@ -97,7 +97,7 @@ class Excluded(NamedTuple):
 class QuestionSet:
     """A named dataset. `origin` is 'measured' for public data and 'sample' for the bundled one.
 
-    `warnings` counts, by name, what was left out, put right or is worth knowing. The frames name a question by
+    `warnings` counts, by name, what was excluded, corrected or is worth knowing. The frames name a question by
     `Question.name`; an item that a question lacks has no row.
     """
 
@@ -151,7 +151,7 @@ class QuestionSet:
         return frame.assign(rater=frame["rater"].astype("category").cat.codes.astype(int))
 
     def _make_frame(self, items: str, **fields: str) -> pd.DataFrame:
-        """A row an item of each question, its fields by column."""
+        """One row per item of each question, its fields by column."""
         import pandas as pd  # where it is used: the runner and the command line read records too, and start fast
 
         pick = attrgetter(*fields.values())

@@ -176,7 +176,7 @@ def gather_frames(answers: list[dict[str, Any]], references: Table | None, views
                 raise ValueError(f"{where}: some references to {question!r:.60} have a grade; grade all or none")
             items.append(item)
         if questions and questions.isdisjoint(lines):
-            raise ValueError(f"{name}: no question of theirs is answered, such as {question!r:.60}")
+            raise ValueError(f"{name}: none of these questions appears among the answers, such as {question!r:.60}")
     return lines.values()
 
 

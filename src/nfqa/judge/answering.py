@@ -36,8 +36,8 @@ def answer_questions(
         has room for; fields: what else the template has a place for.
     Returns: system, question, text (None where no answer came), ended ("stop"; "length" where the answer was cut at
         its limit; else why there is none: "empty", "only_thinking", "refused" ...), made (model, prompt, decoding).
-    Raises: StoppedError where more than a few requests fail for causes that pass; another run goes on from there.
-    Source: DebateQA, section 6.1. Differs from: it, in that the prompts are in our words.
+    Raises: StoppedError where more than a few requests fail for causes that pass; another run resumes there.
+    Source: DebateQA, section 6.1. Differs from: it, in that the prompts are this project's.
     """
     frames = []
     for system, generator in generators.items():

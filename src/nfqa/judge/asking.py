@@ -67,7 +67,7 @@ class Asker:
 
     The model is opened at the first request that the journal can't serve, so a table can be made again from someone's
     journal with no model at hand. With `dry` nothing is asked: what would be is counted in the tally, and its verdict
-    is missing as "planned". `note` is told of all requests with what they depend on. `progress` is told how many of a
+    is missing as "planned". `note` receives all requests with what they depend on. `progress` receives how many of a
     batch are answered, and of how many. `tally` counts all requests so far. precision: that of a model in process,
     where it was chosen; completions of another don't count.
     """
@@ -134,7 +134,7 @@ class Asker:
         An unreadable completion is asked for again under new seeds, then missing with its last reason. A request that
         failed for a passing cause (a time-out, a busy server) is missing now and is asked again by the next run.
         Raises: StoppedError when every further request would fail alike, when the journal can't be written, or when
-            verdicts of this run came from the journal and the model that opens now is another than theirs.
+            verdicts of this run came from the journal and the model that opens now is another one.
         """
         self.tally.verdicts += len(requests)
         verdicts = self._obtain(requests, read)
@@ -153,7 +153,7 @@ class Asker:
     def reply(self, prompts: Sequence[str], *, seed: int = 0, whole: bool = False) -> list[Reply | Failure]:
         """Each prompt's completion, or why there is none; `finish` is "length" for one that was cut at its limit.
 
-        Its thinking is left out, and counted; one that is all thinking is missing as "only_thinking".
+        Its thinking is removed, and counted; one that is all thinking is missing as "only_thinking".
         Args: whole: a cut one is asked for again as an unreadable one is, then missing as "cut_short".
         """
         replies: dict[str, Reply] = {}
@@ -210,7 +210,7 @@ class Asker:
                     raise StoppedError(
                         f"{self.tally.cached} verdicts of this run are kept ones of {model} ({template}), but the model"
                         f" is now {now[0]} ({now[1]}): run it as it was (NFQA_DTYPE names a precision), or name its"
-                        " revision or another journal, or ask for committed ones anew with FRESH=1"
+                        " revision or another journal, or request the committed ones again with FRESH=1"
                     )
         return session.model
 
@@ -253,14 +253,16 @@ class Asker:
             try:
                 results[entry.key] = self.journal.keep(actual, result, verdict, spec=self.spec.identity)
             except ValueError as error:  # what else was on its way is lost, but no more than that
-                raise StoppedError(f"{error}; nothing more is asked; make room or mend it, and run again") from None
+                raise StoppedError(
+                    f"{error}; no more requests are sent; free disk space or repair the file, and run again"
+                ) from None
             self.tally.requests += 1
             self.tally.prompt_tokens += result.prompt_tokens
             self.tally.completion_tokens += result.completion_tokens
         if last and session.failed >= _FEW and session.failed > _TOLERATED * session.sent:
             raise StoppedError(
-                f"{self.spec.identity}: {session.failed} of {session.sent} requests failed, too many to leave out;"
-                f" what was answered is kept, run again. The last: {last}"
+                f"{self.spec.identity}: {session.failed} of {session.sent} requests failed, too many to continue;"
+                f" finished answers are saved; to resume, run again. The last: {last}"
             )
         return results
 

@@ -1,4 +1,4 @@
-"""Verdicts in git: what a language model said, a row a completion, read where the same is asked."""
+"""Verdicts in git: what a language model said, one row per completion, read where the same is asked."""
 
 from __future__ import annotations
 

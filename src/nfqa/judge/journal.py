@@ -49,7 +49,7 @@ class Entry:
 
 
 def hash_text(text: str) -> str:
-    """sha256 of a text's UTF-8 in hex; a lone surrogate, which has none, is told apart all the same."""
+    """sha256 of a text's UTF-8 in hex; a lone surrogate, which has none, has a hash of its own all the same."""
     return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()
 
 

@@ -162,9 +162,9 @@ class OpenAIServer:
     def _weigh(self, request: Request, decoding: Decoding) -> Reply:
         """A distribution over the labels, by the next token after a forced `[[`; the text is the likeliest label.
 
-        Needs a server that goes on with an unfinished message (vLLM, SGLang), or, for "plain", completions with
-        logprobs. Whether a server ignores the wish to go on can't be seen; the mass that `expect_value` gives is then
-        small.
+        Needs a server that continues an unfinished message (vLLM, SGLang), or, for "plain", completions with
+        logprobs. Whether a server ignores the request to continue can't be seen; the mass that `expect_value` gives is
+        then small.
         """
         looks: list[tuple[int, int, float]] = []
         options: dict[str, Any] = {"temperature": 1, "top_p": 1, "max_tokens": 1, "logprobs": _TOP}
@@ -227,7 +227,7 @@ class OpenAIServer:
     ) -> tuple[Reply, Any]:
         """A reply, and what `read` makes of its log-probabilities.
 
-        A field that the server refuses is left out at once, and for good if that helped.
+        A field that the server refuses is removed at once, and for good if that helped.
         """
         left_out = left_out | self.refused_fields
         fields = {name: value for name, value in options.items() if name not in left_out}

@@ -1,6 +1,6 @@
 """Prompts: folders of texts with settings, and how question, references and candidate are set into them.
 
-Two sets ship: `own`, in our words, and `upstream`, whose texts are the papers' released files, fetched and never kept
+Two sets ship: `own`, written here, and `upstream`, whose texts are the papers' released files, fetched and never kept
 here. A text is set in by one pass over the template, so that what a text holds is never filled in itself.
 """
 
@@ -56,7 +56,7 @@ class ShotLayout(Item):
 class _Literal(Item):
     """A text that a released Python script assigns to `variable`. The script is parsed as data, and never run.
 
-    skip_from, skip_to: two marks; what stands from the first up to the second is left out.
+    skip_from, skip_to: two marks; what stands from the first up to the second is skipped.
     """
 
     variable: Text
@@ -111,7 +111,7 @@ class Template(Item):
         if (self.answer == "score") != (self.lowest is not None and self.highest is not None):
             raise ValueError("a score, and nothing else, has a lowest and a highest")
         if ("references" in self.placeholders) != ("{text}" in self.reference_line):
-            raise ValueError("a place for references goes with a reference_line that holds {text}")
+            raise ValueError("a place for references requires a reference_line that holds {text}")
         return self
 
     @property
@@ -201,7 +201,7 @@ class PromptSet:
         text = entry.literal.find(text) if entry.literal else text
         for field, mark in entry.placeholders.items():
             if mark not in text:
-                raise ValueError(f"{where}.placeholders.{field}: {mark} doesn't stand in {source.name}")
+                raise ValueError(f"{where}.placeholders.{field}: {mark} does not occur in {source.name}")
         strays = set(re.findall(r"\{\{\w*\}\}", text)) - set(entry.placeholders.values())
         if settings.protect and strays:
             raise ValueError(f"{where}.placeholders: {source.name} holds {sorted(strays)[0]}, which is not listed")

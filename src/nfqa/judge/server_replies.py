@@ -19,7 +19,7 @@ from typing import Any
 from nfqa.kernels.texts import replace_surrogates
 from nfqa.models.chat import Failure, Reply
 
-SAMPLING = ("top_p", "temperature")  # of several that a server names, the first is left out first
+SAMPLING = ("top_p", "temperature")  # of several that a server names, the first is excluded first
 # What a server may refuse by name, and the field of ours that is then left out.
 _REFUSABLE = {"max_completion_tokens": "max_tokens", "top_p": "top_p", "temperature": "temperature", "seed": "seed"}
 _LONGEST = 600  # characters of a failure's message
@@ -47,8 +47,8 @@ _UNSURE = ("(?!)", r"[^\x00-\x7f]", r"[^\x00-\x7f]| ")
 
 
 class RequestError(Exception):
-    """A request that brought no completion. refused: the fields of ours that the server takes none of, in the order in
-    which to leave them out."""
+    """A request that brought no completion. refused: the fields that the server does not accept, in the order in
+    which to drop them."""
 
     def __init__(self, reason: str, detail: str, *, fatal: bool = False, refused: Sequence[str] = ()) -> None:
         super().__init__(detail)

@@ -60,7 +60,7 @@ def estimate_difference(values: ArrayLike, base: ArrayLike, *, crossed: bool = F
     """The average of `values` less that of `base`, both as in `estimate_mean`, paired by rows.
 
     Each side keeps its own missing values, so that a change of what counts as missing shows too. A column without any
-    value on one side is left out on both; without a column left every figure is NaN.
+    value on one side is excluded on both; without a column left every figure is NaN.
 
     Args: values, base: [Q] or [Q, S], equal in shape. Returns, Raises: as `estimate_mean`; `n` counts the entries
         present on either side, `units` rows so, `spread` is over the differences of column means.
@@ -104,7 +104,7 @@ def estimate_ratio(sums: ArrayLike, sizes: ArrayLike, *names: ArrayLike) -> Inte
 def estimate_pairs(values: ArrayLike, first: ArrayLike, second: ArrayLike) -> Interval:
     """The mean of a value of two units over pairs of units, with a t interval by a jackknife over the units.
 
-    Two pairs with a unit in common are not independent, so that a unit is left out with all its pairs.
+    Two pairs with a unit in common are not independent, so that a unit is excluded with all its pairs.
     Args: values: [P]; first, second: [P], the names of each pair's units. Returns: `n` counts pairs, `units` units.
     Source: `estimate_jackknife`; for what depends on two units at a time Arvesen (1969).
     """
@@ -162,7 +162,7 @@ def find_share(values: ArrayLike, sizes: ArrayLike | None = None) -> Interval:
 def draw_counts(rows: int, *, resamples: int, seed: int = 0) -> NDArray[np.float64]:
     """How often each row is drawn in each resample, [resamples, rows]; every resample draws `rows` with replacement.
 
-    For statistics that are no plain average: weight each row by its count and compute the statistic anew.
+    For statistics that are no plain average: weight each row by its count and compute the statistic again.
     Raises: ValueError for no rows or resamples.
     """
     if rows < 1 or resamples < 1:
@@ -173,7 +173,7 @@ def draw_counts(rows: int, *, resamples: int, seed: int = 0) -> NDArray[np.float
 
 
 def find_interval(value: float, draws: ArrayLike, *, units: int, n: int, n_missing: int = 0) -> Interval:
-    """A value with the expanded percentile interval of its resampled values; NaN among these are left out.
+    """A value with the expanded percentile interval of its resampled values; NaN among these are excluded.
 
     Formula: the quantiles Φ(-sqrt(n/(n - 1)) t) and 1 less it, with t Student's at 97.5 % and n - 1 degrees of freedom
     and n the `units` that were resampled: as wide as a t interval where plain percentiles are too narrow.

@@ -38,7 +38,7 @@ class Verdict:
 def read_number(completion: str, *, lowest: int, highest: int, whole: bool = True, pick: Pick = "only") -> Verdict:
     """The number between double square brackets, as in `[[3]]`, if it lies in the range.
 
-    Args: completion: the judge's own words, never the prompt; thinking is left out as `leave_out_thinking` has it, and
+    Args: completion: the judge's own words, never the prompt; thinking is removed as `leave_out_thinking` has it, and
         where it has no end nothing was said yet. whole: whether `[[3.5]]` is refused.
         pick: "only" takes a completion that holds several different numbers for unreadable, since a judge may quote a
         candidate's `[[1]]` before its own verdict; "first" takes the first after any `</think>`, as the released code.

@@ -120,8 +120,9 @@ def aggregate_perplexities(perplexities: ArrayLike, *, aggregate: Aggregate = "s
     """The sum or the mean of one answer's perplexities, or the mean of their natural logarithms.
 
     Args: perplexities: [n], one or more, all finite.
-    Source: Equation 1 of the DebateQA paper ("sum"); its released script ("mean"). "mean_log" is ours: it ranks as the
-        geometric mean does, so that one view that no answer comes near does not outweigh all others.
+    Source: Equation 1 of the DebateQA paper ("sum"); its released script ("mean"). "mean_log" is this
+        project's: it ranks as the geometric mean does, so that one view that no answer comes near does not outweigh all
+        others.
     """
     values = np.asarray(perplexities, dtype=np.float64)
     if aggregate == "sum":

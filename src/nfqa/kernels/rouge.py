@@ -65,7 +65,7 @@ def _find_subsequence(x: Sequence[str], y: Sequence[str]) -> set[str]:
     Bit j of rows[i] is 0 where the table of lengths grows from (i, j) to (i, j + 1): a row is one whole number, made
     from the row above by an addition whose carries do the comparing (Hyyro, 2004). Where the two words differ and the
     table grows along y, the neighbour without x's word is strictly longer: the one case in which the walk turns to x.
-    Words of y that x lacks never change the walk and are left out first. Words of x that y lacks do: they decide how
+    Words of y that x lacks never change the walk and are excluded first. Words of x that y lacks do: they decide how
     far the walk goes along y before it turns, so their rows stay, as copies of the row above.
     """
     shared = set(x)

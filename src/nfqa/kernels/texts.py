@@ -1,4 +1,4 @@
-"""What of a text counts: a model's thinking is left out, blanks and half characters are made plain."""
+"""What of a text counts: a model's thinking is removed, blanks and half characters are made plain."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def replace_surrogates(text: str) -> str:
 
 CHANGES: dict[str, Callable[[str], str]] = {  # of a user's text, in this order; counted under these names
     "half_characters": replace_surrogates,
-    "thinking_left_out": lambda text: leave_out_thinking(text) or text,  # one that only thinks is left out whole
+    "thinking_left_out": lambda text: leave_out_thinking(text) or text,  # one that only thinks is excluded whole
     "blanks_made_plain": plain_blanks,
 }
 

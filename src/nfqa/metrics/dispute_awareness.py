@@ -52,14 +52,14 @@ def judge_awareness(
     """Ask the judge of every answer whether it is aware of the dispute: 1, or 0.
 
     Args: pairs: (question, answer), the question "" where its text isn't known; judge: whose prompts have templates of
-        the forms' names, as prompts/own; form: with three demonstrations, the same text without them, or (of ours)
-        with the demonstrations and the question shown. Both forms of the released prompt show the question.
+        the forms' names, as prompts/own; form: with three demonstrations, the same text without them, or (this
+        project's) with the demonstrations and the question shown. Both forms of the released prompt show the question.
     Returns: as `mark_answers`; score is the probability of 1: from text 0 or 1, from logits P("1") / (P("0") + P("1"))
         after a forced `[[`. An empty answer is not asked for and is missing as "no_text", one that is too long is cut
         or missing as the judge has it; a completion without a digit is "unreadable", one with both "ambiguous".
     Raises: ValueError for a reading from logits with a prompt that asks for no `[[`, as the released one.
-    Source: DebateQA, section 4 and Table 14. Differs from: the released prompt, unless that is asked for: ours doesn't
-        show the question but under "dispute_awareness_question"; it counts as aware also an answer that attributes
+    Source: DebateQA, section 4 and Table 14. Differs from: the released prompt, unless that is asked for: this one
+        shows the question only under "dispute_awareness_question"; it counts as aware also an answer that attributes
         opposing positions to those who hold them, where the released one wants an explicit statement; its three
         demonstrations are others, 0, 1 and 0 for 1, 0 and 0; and the digit comes in double brackets. The released
         script looks for the digit in prompt and completion together, and finds that of its own first demonstration,

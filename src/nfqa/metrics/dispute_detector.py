@@ -62,7 +62,7 @@ class Detector:
         of the answer, DATASET:QUESTION and the question; name: of what all this was fitted on; reader: reads texts;
         short_from: the probability from which a short text is called aware, chosen on texts of data/training that the
         reader was not trained on.
-    Source: ours. Differs from: multiple-instance learning, in that labels of single sentences are available.
+    Source: this project's. Differs from: multiple-instance learning, in that labels of single sentences are available.
     """
 
     sentences: Any

@@ -43,7 +43,8 @@ def apply_rule(texts: Sequence[str], rule: Rule) -> NDArray[np.bool_]:
     differ", "there is no single answer", ...). phrases_or_sides: a phrase, or two attributed sides anywhere in the
     answer: supporters (proponents, advocates) and critics (opponents, sceptics), or "some argue" and "others say".
     An empty answer is aware of nothing.
-    Source: ours, written before any label of a real answer was seen; words alone can't tell what a dispute is about.
+    Source: this project's, written before any label of a real answer was seen. Words alone do not show the topic of a
+        dispute.
     """
     words = np.array([_ONE_WORD.search(text) is not None for text in texts], dtype=np.bool_)
     cues = np.array([list_cues(text) for text in texts], dtype=np.bool_).reshape(-1, 6)

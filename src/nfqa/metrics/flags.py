@@ -69,14 +69,14 @@ def describe_answers(
     references: Mapping[str, Sequence[str]],
     views: Mapping[str, Sequence[str]] | None = None,
 ) -> pd.DataFrame:
-    """The quantities that decide the flags: one row an answer, in order.
+    """The quantities that decide the flags: one row per answer, in order.
 
     Args: answers: question, text, and any columns that name the answer; questions: their texts, references: those of
         each question that has any, views: its points of view with their explanations, all by the column `question`.
     Returns: the columns of `answers` but text; words; question_share, of the answer's words those that the question
         has, NaN where it has not half of the question's; question_inside, whether the question's words, three or more,
         are in it in a row; copied, of its runs of four words those of the reference that has most, 1 for equal words,
-        NaN without a reference; copied_view, where views are given, the same of all points of view together, as an
+        NaN without a reference; copied_view, where views are given, that share for all points of view together, as an
         answer should cover them all; repeated, of these runs those that are there before; times, how often its length
         holds the longest reference's or the shortest one's length holds its own, NaN without a reference; mark, whether
         a verdict could be read in it; english, as `seems_english`. Case and punctuation don't count.
@@ -95,7 +95,7 @@ def describe_answers(
 def flag_answers(described: pd.DataFrame) -> pd.DataFrame:
     """Which flags hold, from `describe_answers`: a column of booleans for each of FLAGS. What is NaN flags nothing.
 
-    `copies_view` is told only of answers that were described beside points of view.
+    `copies_view` is decided only for answers that were described beside points of view.
     """
     beyond = pd.DataFrame({name: is_beyond(described[name], name) for name in THRESHOLDS})
     of_views = {"copies_view": is_beyond(described.copied_view, "copied")} if "copied_view" in described else {}

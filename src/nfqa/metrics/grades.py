@@ -25,8 +25,8 @@ def list_scores(scores: pd.DataFrame, by: str | Sequence[str] | None = None) -> 
     """One row per answer under each way of scoring; scores of single points of view are averaged over these.
 
     A score that is missing without a reason is so as "no_score".
-    Args: scores: question, score, and answer where repeats are to be refused; by: the columns that tell ways of scoring
-        apart, beside dataset; WAYS where None. No other column is taken for one.
+    Args: scores: question, score, and answer where repeats are to be refused; by: the columns that distinguish ways of
+        scoring, beside dataset; WAYS where None. No other column is taken for one.
     Returns: the scores, and the names of those columns that they have.
     Raises: ValueError for what is no frame, a missing column, a score that is no number, or several of one answer.
     """
@@ -45,7 +45,7 @@ def list_scores(scores: pd.DataFrame, by: str | Sequence[str] | None = None) -> 
         rows = scores[repeated].merge(scores.loc[repeated, [*keys, *views]].head(1))
         apart = [name for name in list_conditions(rows, *keys) if len(rows[name].astype(str).unique()) > 1]
         hint = f", which differ in {', '.join(apart)}" if apart else ""
-        cure = f"keep one or average them, or name what tells ways of scoring apart: by={[*ways, *apart]}"
+        cure = f"keep one or average them, or name the columns that distinguish ways of scoring: by={[*ways, *apart]}"
         raise ValueError(f"{len(rows)} scores of {_name(rows, keys)}{hint}; {cure}")
     if not views:
         return scores, ways
@@ -63,8 +63,8 @@ def join_grades(scores: pd.DataFrame, grades: pd.DataFrame, *, graders: Graders 
     Args: scores: question, answer; grades: question, answer, grade; graders: "mean" takes the mean of several grades of
         one answer, "one" refuses grades that differ.
     Returns: the rows of `scores` with `grade`, NaN for an answer without any.
-    Raises: ValueError for a missing column, several grades of one answer, an answer that one frame alone tells by its
-        system or dataset, or where no answer is in both.
+    Raises: ValueError for a missing column, several grades of one answer, an answer that one frame alone identifies by
+        its system or dataset, or where no answer is in both.
     """
     require_columns(scores, ["question", "answer"])
     require_columns(grades, ["question", "answer", "grade"])
@@ -75,7 +75,7 @@ def join_grades(scores: pd.DataFrame, grades: pd.DataFrame, *, graders: Graders 
         if (several := distinct.duplicated(keys, keep=False)).any():
             more = " and ".join(name for name in rows if name not in keys)
             raise ValueError(
-                f"{frame} tell answers to {_name(distinct[several], keys)} apart by {more}; give both {more}"
+                f"{frame} distinguish answers to {_name(distinct[several], keys)} by {more}; add {more} to both"
             )
     scored, graded = (pd.MultiIndex.from_frame(rows[keys]) for rows in names)
     people = pd.Series(_read_numbers(grades, "grade", "grades").to_numpy(), graded).groupby(level=keys, sort=False)

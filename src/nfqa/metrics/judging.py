@@ -103,8 +103,8 @@ def judge_draws(
     listwise: -rank, rank from 1 to R + 1 among the R references (equation 5).
 
     Args: shots: solved examples, listwise alone.
-    Returns: a row a verdict: draw (its place), answer, grade, first (whether the candidate was shown first, None where
-        nothing was asked), value (higher is better, NaN where no verdict could be had), reason (why not) and mass (on
+    Returns: one row per verdict: draw (its place), answer, grade, first (whether the candidate was shown first, None
+        where nothing was asked), value (higher is better, NaN where there is no verdict), reason (why not) and mass (on
         verdicts, from logits). A candidate that is not asked about has one row.
     Raises: ValueError for a reference without a grade in a pairwise comparison.
     Source: LINKAGE, equations 1 and 3 to 5.
@@ -166,9 +166,9 @@ def judge_by_language_model(
     Args: draws: dataset, draw, and any columns of conditions; judge:
         None where no language model fills the role, for an empty frame; named: what the column `judge` calls it; shots:
         solved examples for each dataset, listwise alone.
-    Returns: a row a candidate: the columns of `draws` but for `draw`, answer, grade, metric (the method), judge, shots
-        (NaN but for listwise), score, missing (why there is no score), verdicts (wanted), unreadable (of these, the
-        reasons of those that could not be had), mass (of the next token's distribution on verdicts, from logits) and
+    Returns: one row per candidate: the columns of `draws` but for `draw`, answer, grade, metric (the method), judge,
+        shots (NaN but for listwise), score, missing (why there is no score), verdicts (wanted), unreadable (of these,
+        the reasons of those that failed), mass (of the next token's distribution on verdicts, from logits) and
         signature.
     Source: LINKAGE, equation 3. Differs from: it, in that references of every grade weigh alike, as it names no
         weights, and that the sum is divided by the verdicts in it, so that a comparison that can't be read counts
@@ -187,7 +187,7 @@ def judge_by_language_model(
 
 
 def list_scores(draws: pd.DataFrame, verdicts: pd.DataFrame, signature: str, **columns: object) -> pd.DataFrame:
-    """A row a candidate with the score of its verdicts, as `judge_by_language_model` has it.
+    """One row per candidate with the score of its verdicts, as `judge_by_language_model` has it.
 
     Args: verdicts: as `judge_draws` gives them; signature: how they were made; columns: further ones.
     """
@@ -199,7 +199,7 @@ def list_scores(draws: pd.DataFrame, verdicts: pd.DataFrame, signature: str, **c
 
 
 def score_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """A row a candidate of what `judge_draws` gives: score, why (there is none), verdicts, unreadable and mass."""
+    """One row per candidate of what `judge_draws` gives: score, why (there is none), verdicts, unreadable and mass."""
     read = verdicts.assign(read=verdicts.value.notna(), value=verdicts.value.fillna(0.0))
     groups = read.groupby(["draw", "answer"], sort=False)
     reasons = groups.reason.agg(lambda each: "; ".join(filter(None, each))).astype(str)
@@ -223,7 +223,7 @@ def mark_answers(
 
     Args: pairs: (question, answer), the question "" where its text isn't known; name: of a template with a lowest and
         a highest mark; steps: of examination, for a prompt with a place for them; digit: as `read_verdict`.
-    Returns: score (NaN where no verdict could be had; from logits the expected mark), missing, verdicts (1),
+    Returns: score (NaN where there is no verdict; from logits the expected mark), missing, verdicts (1),
         unreadable, mass and signature of each pair. An empty answer is not asked for and is missing as "no_text", one
         without a question's text, where the prompt shows it, as "no_question"; where `steps` is "", all as "no_steps".
     """

@@ -133,7 +133,7 @@ def judge_by_vectors(
 def describe_draw(
     draw: Draw, embedder: Embedder, scorer: Scorer | None = None, *, kernel: bool = False
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Feature rows of the references, [R, F], each left out of its own list, and of the candidates, [n, F].
+    """Feature rows of the references, [R, F], each excluded from its own list, and of the candidates, [n, F].
 
     Args: scorer: whose features these are to be, of vectors by its adapter; kernel: without a scorer, whether the
         features of KERNEL follow those of FEATURES.

@@ -47,7 +47,7 @@ def score_overlap(
     Args: draws: dataset, question, draw, and any columns of conditions; metrics:
         names in METRICS; against: "good" for the highest score against any of the list's good references.
     Returns: the columns of `draws` but for `draw`, answer, grade, metric, score, missing ("too_long" for what
-        `score_pairs` leaves out), note (where a text was cut, or has no blanks between its words), signature.
+        `score_pairs` excludes), note (where a text was cut, or has no blanks between its words), signature.
     """
     together = sorted(draws.draw, key=lambda draw: draw.question.key)
     distinct = list(dict.fromkeys(pair for draw in together for pairs in _pair_up(draw, against) for pair in pairs))

@@ -54,7 +54,7 @@ def score_diversity(
         differences that matter to any model.
     Differs from: that script in a few cases even as "script". It loads weights in the precision they are kept in
         (NFQA_DTYPE chooses); it scores an empty answer, here missing, and gives a partial answer of which nothing is
-        left after the cut the perplexity 1, here left out; it keeps white space around a partial answer's two texts;
+        left after the cut the perplexity 1, here excluded; it keeps white space around a partial answer's two texts;
         and where padding on the left is longer than the context, it scores the first token too, after padding.
         "released" joins by a blank, breaks a model's control marks in an answer (marks="kept" doesn't), pads nowhere,
         adds no special token to those of the template, and a token that overlaps the target's text is the target's.
@@ -84,7 +84,7 @@ def score_diversity(
 
 
 def measure_share(losses: pd.DataFrame, answers: pd.DataFrame, ends: pd.DataFrame) -> pd.Series:
-    """How far an answer comes from its bare question to the points of view themselves: a measure of this project's.
+    """How much of the way from its bare question to the points of view an answer covers: a measure of this project's.
 
     Formula: the mean over views i of (l_i(question) - l_i(answer)) / (l_i(question) - l_i(views)), l_i(x) the nats a
     token of view i given x. It is 0 for the question in the answer's place and 1 for all the views, below 0 for what
@@ -131,7 +131,7 @@ def score_views(
 
 
 def _restate(answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evaluator, chosen: Settings) -> pd.DataFrame:
-    """A row a view on each answer: place (of the answer's row), and from `view` to `missing` as `score_views`."""
+    """One row per view on each answer: place (of the answer's row), and from `view` to `missing` as `score_views`."""
     for frame in (answers, views):
         require_columns(frame, ["dataset", "question", "text"])
     if chosen.between != " ":

@@ -48,7 +48,7 @@ class Draw:
 
 
 def list_candidates(draws: pd.DataFrame, *, texts: bool = False) -> pd.DataFrame:
-    """A row a candidate of every draw: the draw's own columns, answer, grade, missing, and the text if `texts`.
+    """One row per candidate of every draw: the draw's own columns, answer, grade, missing, and the text if `texts`.
 
     A draw without candidates keeps one row, whose answer is blank and whose `missing` says why it was dropped.
     """

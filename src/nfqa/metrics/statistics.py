@@ -52,8 +52,8 @@ def correlate(
 
     Args: scores: columns `missing` (a reason, or blank) and those of x, y and by; by: the columns whose distinct values
         make a group, those of `list_conditions` where None; undefined: a coefficient that does not exist (constant
-        scores or grades, fewer than two answers) is missing ("drop") or counts as 0 ("zero"). A row without x is left
-        out; a group in which no row has it stays missing.
+        scores or grades, fewer than two answers) is missing ("drop") or counts as 0 ("zero"). A row without x is
+        excluded; a group in which no row has it stays missing.
     Returns: the columns of `by`, `statistic`, `measured` in [-1, 1], and `missing`, "" where it is defined.
     Raises: ValueError for a column that is not there, or an unknown rule.
     Source: `nfqa.kernels.correlation.correlate_groups`.
@@ -161,7 +161,7 @@ def subtract(
     shared = [name for name in measurements.columns if name not in (*columns, *across)]
     bases = {_hashable(key, shared): group for key, group in _split(measurements[base], columns)}
     if len(bases) < len(measurements[base].drop_duplicates([*shared, *across])):
-        raise ValueError(f"a group has several bases; name the conditions that tell them apart in across={across}")
+        raise ValueError(f"a group has several bases; name the conditions that distinguish them in across={across}")
     rows = []
     for key, group in _split(measurements[~base], columns):
         other = bases.get(_hashable(key, shared))
@@ -221,7 +221,7 @@ def describe_interval(interval: Interval, over: str) -> dict[str, object]:
 
 
 def count_reasons(reasons: pd.Series) -> str:
-    """How often each reason is given, in alphabetical order, as "no_text 1; unreadable 2"; blanks are left out."""
+    """How often each reason is given, in alphabetical order, as "no_text 1; unreadable 2"; blanks are excluded."""
     counts = reasons[reasons.fillna("") != ""].value_counts().sort_index()
     return "; ".join(f"{reason} {count}" for reason, count in counts.items())
 
@@ -243,7 +243,7 @@ def _tabulate(group: pd.DataFrame, over: str, columns: str, within: str, index: 
     if within:
         group = group.groupby([over, columns], sort=False)["measured"].mean().reset_index()
     if group.duplicated([over, columns]).any():
-        raise ValueError(f"several measurements of one {over} and {columns}; name what tells them apart in a column")
+        raise ValueError(f"several measurements of one {over} and {columns}; distinguish them by a column")
     return group.pivot(index=over, columns=columns, values="measured").reindex(index).to_numpy(dtype=np.float64)
 
 

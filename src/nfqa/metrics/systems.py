@@ -43,7 +43,7 @@ def summarise_systems(parts: Iterable[pd.DataFrame], by: Sequence[str] = ("metri
     Answers with `flags` other than TOLD have no score here. The interval is that of `nfqa.metrics.statistics.average`:
     Student's t, of SHARES Wilson's.
     Args: parts: frames with question, system, score, missing, maybe flags, and those of `by`, "" where they don't
-        apply; only their means are held in memory; by: the columns that tell ways of scoring apart.
+        apply; only their means are held in memory; by: the columns that distinguish ways of scoring.
     Returns: a row for each set of `by` and system, "" for all answers: statistic ("mean"), value, low, high, n
         (questions), resampled, dropped (answers without a score) and dropped_because.
     """

@@ -24,7 +24,7 @@ def find_adapter(name: str) -> Path:
     """The file of the judge's or coverage's adapter of that name. Raises: ValueError where there is none."""
     file = (MODELS / COVERAGE if name == COVERAGE else ADAPTERS) / f"{name}.safetensors"
     if not file.is_file():
-        raise ValueError(f"there is no adapter {name!r} at {file}; install nfqa anew, or train it as its README says")
+        raise ValueError(f"there is no adapter {name!r} at {file}; reinstall nfqa, or train it as its README says")
     return file
 
 

@@ -21,7 +21,7 @@ _LIKELIEST = 512  # sorting only these of 49,152 probabilities takes a fifteenth
 
 @dataclass(frozen=True)
 class LabelRows:
-    """The rows whose next-token distributions tell the probability of each label.
+    """The rows whose next-token distributions give the probability of each label.
 
     forced: how many tokens the prompt and what follows it in every label's text have, normally `[[`. parts: for each
     label, in which row its log-probabilities are, where those of its own tokens, and where those of tokens after it
@@ -130,10 +130,10 @@ class CausalLM(Pretrained):
 def plan_labels(labels: Sequence[str], sequences: Sequence[Sequence[int]], stub: Sequence[int]) -> LabelRows:
     """The rows for labels whose prompts, with `[[label]]` at the end, tokenise to `sequences`.
 
-    Formula: ln P(label) = the sum over its tokens t_i up to the one that tells it from all others of
+    Formula: ln P(label) = the sum over its tokens t_i up to the one that differs from all others of
     ln P(t_i | forced, t_1 ... t_i-1); for a label that others begin with, all of its tokens, and
-    ln(1 - the sum of P(t | forced, t_1 ... t_n) over the tokens t by which these go on). What follows a label, such as
-    `]]`, never counts. With digits as tokens, ln P("1") = ln P(1 | [[) + ln(1 - P(0 | [[1)) beside "10".
+    ln(1 - the sum of P(t | forced, t_1 ... t_n) over the tokens t by which these continue). What follows a label, such
+    as `]]`, never counts. With digits as tokens, ln P("1") = ln P(1 | [[) + ln(1 - P(0 | [[1)) beside "10".
     stub: the tokens of the prompt with `[[` alone; where all labels begin with the same character, it keeps that
     character from being forced. labels: two or more different ones.
     """

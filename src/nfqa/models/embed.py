@@ -40,7 +40,7 @@ class Embedder:
     Vectors are rounded to half precision when they are made, so that a cached and a fresh run see the same numbers
     and results don't depend on the last bits of one processor's arithmetic (cosines move by about 1e-4).
     The model loads at the first text that is not cached, in the precision that NFQA_DTYPE names, or float32. Texts over
-    the model's limit are cut at its end, and `find_cut` tells which. No remote code is run. `fingerprint` says what
+    the model's limit are cut at its end, and `find_cut` lists them. No remote code is run. `fingerprint` says what
     vectors depend on besides the text. `tune(adapter)` is the same embedder with an adapter; one that is not the
     packaged model (`can_tune`) stays as it is.
     """

@@ -37,10 +37,10 @@ class Evaluator:
     1 % to its own plain way.
     batch_tokens is the `Engine`'s.
     store: a file that keeps losses by evaluator, settings and texts; another process may share it. A loss that is not
-    a finite number isn't kept. `progress` is told how many losses of a call are made, and of how many.
+    a finite number isn't kept. `progress` receives how many losses of a call are made, and of how many.
     committed: Parquet files of a language model's losses, for what the store lacks. Their keys hold no code or versions
-    of packages: `make spot-check` tells whether they are still what the model gives.
-    note: is told of every call, and nothing is computed: what is neither stored nor committed is missing as "planned".
+    of packages: `make spot-check` checks whether they are still what the model gives.
+    note: receives every call, and nothing is computed: what is neither stored nor committed is missing as "planned".
     Losses are rounded to six digits when they are made: batches and threads move the last ones.
     Raises: ValueError for what `Pretrained` refuses, or a missing embedded model.
     """

@@ -110,5 +110,5 @@ def _has_digits_apart(file: Path) -> bool:
     factors = {rope.get("scaling.factor", 1), rope.get("scale_linear", 1)}
     scaled = (rope.get("scaling.type", "none") != "none" or factors - {0, 1}) and architecture != "gpt-oss"
     if scaled or any(name.startswith("rope_") for name in tensors):
-        raise ValueError("transformers would leave out the scaling of its positions (RoPE)")
+        raise ValueError("transformers would ignore the scaling of its positions (RoPE)")
     return cut in _DIGITS_APART

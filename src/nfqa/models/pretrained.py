@@ -17,7 +17,7 @@ from nfqa.models.roles import RoleSpec
 
 _PLACEHOLDER = "PROMPT-GOES-HERE"
 _USE_PLAIN = 'use wrapping="plain" (WRAPPING=plain)'
-_CHANGED = f"its chat template leaves out or changes a message's text; {_USE_PLAIN}"
+_CHANGED = f"its chat template drops or changes a message's text; {_USE_PLAIN}"
 _BRACKETED = re.compile(r"<[^<>\s]+>|\[[^\[\]\s]+\]")  # <|user|>, [/INST]
 _CONTEXT_FIELDS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_sequence_length")
 # For templates that tell the date: a verdict must not depend on the day.
@@ -101,7 +101,7 @@ class Pretrained:
         """The text as the one user message of the model's chat template.
 
         It ends where the model is to speak, or, without a generation prompt, where the user's turn is over.
-        Raises: ValueError for a template that fails, or that leaves out or changes the text.
+        Raises: ValueError for a template that fails, or that drops or changes the text.
         """
         wrapped = self._render(text, generation_prompt)
         if wrapped.find(text.strip(), self.message_begin) < 0:  # many templates strip a message
@@ -225,7 +225,7 @@ class Pretrained:
                 first = str(error).partition("\n")[0]
                 cure = f"; delete {self._where}, and it is converted again" if self.spec.gguf_file else ""
                 raise ValueError(
-                    f"{self.name} can't be loaded (weights as safetensors alone): {first}{cure}"
+                    f"{self.name} can't be loaded (only safetensors weights are accepted): {first}{cure}"
                 ) from error
 
 

@@ -78,7 +78,7 @@ class RowMaker:
 
     def __init__(self, loaded: Pretrained, settings: Settings) -> None:
         if not loaded.tokenizer.is_fast:
-            raise ValueError(f"{loaded.name}: its tokenizer doesn't tell the characters of a token; use a fast one")
+            raise ValueError(f"{loaded.name}: its tokenizer does not give the characters of a token; use a fast one")
         self._loaded, self._settings = loaded, settings
         marks = loaded.find_marks(settings.wrapping)
         self._marks = marks if settings.marks == "broken" else frozenset[str]()

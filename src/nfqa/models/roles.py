@@ -189,7 +189,7 @@ def find_evaluator(name: str) -> Path:
     """
     folder = MODELS / f"evaluator_{name}"
     if not (folder / "config.json").is_file():
-        raise ValueError(f"embedded:{name} is not at {folder}; install nfqa anew, or `make train-evaluator`")
+        raise ValueError(f"embedded:{name} is not at {folder}; reinstall nfqa, or run `make train-evaluator`")
     return folder
 
 

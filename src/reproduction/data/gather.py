@@ -1,6 +1,6 @@
-"""Upstream files of one set, gathered into one file of the rows and fields that are used: nobody's id is in it.
+"""Upstream files of one set, gathered into one file of the rows and fields that are used: it holds no person's id.
 
-The file that is made is pinned by its hash in data/registry.yml, so what upstream changes is noticed there.
+The file that is made is pinned by its hash in data/registry.yml, so a change upstream fails that check.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def gather(shape: str, folder: Path) -> bytes:
 
 
 def _gather_ratings(files: list[Path]) -> Iterable[dict[str, Any]]:
-    """First a line a question, then a line a person, numbered by the order of their content's hash.
+    """First one line per question, then one line per person, numbered by the order of their content's hash.
 
-    Screens that are not used (consent, demographics, times, marked passages) are left out.
+    Screens that are not used (consent, demographics, times, marked passages) are excluded.
     """
     questions: dict[int, dict[str, Any]] = {}
     people = [_dump(_read_person(read_lines(file.read_bytes()), questions)) for file in files]
@@ -99,7 +99,7 @@ _SYNTHETIC_FROM = 459  # from this id on upstream's questions and documents are 
 
 
 def _gather_documents(files: list[Path]) -> Iterable[dict[str, Any]]:
-    """A line a question with its documents, by upstream's id; the fields that a language model wrote are left out."""
+    """One line per question with its documents, by upstream's id, without the fields that a language model wrote."""
     queries = {query["id"]: query for file in files for query in read_lines(file.read_bytes())}
     for name, query in sorted(queries.items()):
         if int(name[1:]) < _SYNTHETIC_FROM:
@@ -114,10 +114,10 @@ _ADDRESS = re.compile(r"https?://[^\s\])>\"']+")
 
 
 def _gather_reliability(files: list[Path]) -> Iterable[dict[str, Any]]:
-    """A line a claim that was rated: its question, the addresses that it cites, and the rating.
+    """One line per claim that was rated: its question, the addresses that it cites, and the rating.
 
     A question and system that several files hold counts once. Claims have running numbers, as have experts, who asked
-    and rated; their ids are left out.
+    and rated; their ids are excluded.
     """
     answers: dict[tuple[str, str], tuple[str, list[dict[str, Any]]]] = {}
     for entry in (line for file in files for line in read_lines(file.read_bytes())):

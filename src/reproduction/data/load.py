@@ -39,7 +39,7 @@ def load(
 ) -> QuestionSet:  # fmt: skip
     """Load a registered dataset.
 
-    Args: name: as in data/registry.yml; data: "full" for the upstream file, "sample" for the bundled stand-in, whose
+    Args: name: as in data/registry.yml; data: "full" for the upstream file, "sample" for the bundled sample, whose
         dataset is called sample_NAME; limit: at most this many questions, chosen by hash so that neither order nor
         content decides; first: names or texts of questions that a limit chooses before others; split: of debatewise,
         the claims held out from the training of the embedded evaluators (key % 4 == 0), those it may see, or all (no
@@ -65,9 +65,9 @@ def load(
 
 
 def find_path(name: str, *, data: str = "full", root: Path | None = None) -> Path:
-    """The file of a dataset or table: the upstream file, fetched where it is not at hand, or the bundled stand-in.
+    """The file of a dataset or table: the upstream file, fetched where it is not at hand, or the bundled sample.
 
-    Raises: ValueError for an unknown dataset, or one without a stand-in; UnreachableError as `load`.
+    Raises: ValueError for an unknown dataset, or one without a bundled sample; UnreachableError as `load`.
     """
     root = root or find_root()
     file = find_registered(root, name)
@@ -79,7 +79,7 @@ def find_path(name: str, *, data: str = "full", root: Path | None = None) -> Pat
 
 
 def has(name: str, *, data: str = "full", root: Path) -> bool:
-    """Whether a dataset can be loaded without the network; one without a bundled stand-in is left out of a sample run.
+    """Whether a dataset can be loaded without the network; one without a bundled sample is excluded from a sample run.
 
     Raises: ValueError for an unknown dataset, or a file with the wrong hash.
     """
@@ -101,7 +101,7 @@ def find_registered(root: Path, name: str, shapes: Collection[str] = ()) -> Upst
 
 
 def read_file(path: Path, shape: str, lowest_label: int = 0) -> tuple[list[Question], Counter[str]]:
-    """A file of one of the shapes GRADED or DEBATES: its questions, and counts by name of what was left out.
+    """A file of one of the shapes GRADED or DEBATES: its questions, and counts by name of what was excluded.
 
     Raises: ValueError for a file without questions; as `read_debateqa`, the one shape that users may bring.
     """
@@ -125,7 +125,7 @@ def read_dispute_labels(root: Path, dataset: QuestionSet, *, limit: int | None =
     Args: limit: at most this many labelled questions, the first ones.
     Returns: dataset, question, answer, system, text, question_text ("" where it isn't known), id (as in the labels),
         and pass_1 and pass_2, the labels of two readings apart, and label, the one that counts; 1 is aware. Answers of
-        one question are drawn and left out together.
+        one question are drawn and excluded together.
     A sample run reads the labels of the bundled answers.
     Raises: ValueError for a dataset that has no labels.
     """

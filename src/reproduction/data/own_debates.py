@@ -26,14 +26,14 @@ class _Document(Item):
 
 
 def read_folder(folder: Path, *, seconds: float = SECONDS) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The documents under a folder: .txt and .md as they are, text of .html by trafilatura, .jsonl a document a line.
+    """The documents under a folder: .txt and .md as they are, text of .html by trafilatura, .jsonl by lines.
 
     A line is `{"text", "address": optional}`; a page's address is what it says of itself (its canonical link), a text
     has none. Files and folders that begin with a dot are passed over.
 
     Args: seconds: to find a page's text in.
-    Returns: documents: document (path in the folder, with #LINE of a line), address ("" for none), text; those left
-        out: unit, item, reason (no text, not UTF-8, too large, too slow, a copy, no file, of another kind) and detail.
+    Returns: documents: document (path in the folder, with #LINE of a line), address ("" for none), text; those
+        excluded: unit, item, reason (no text, not UTF-8, too large, too slow, a copy, no file, other) and detail.
     Raises: ValueError for no such folder, or one without a document; naming file and line for a line of another shape.
     Source: pages to text by trafilatura (Barbaresi 2021).
     """
@@ -54,7 +54,7 @@ def read_folder(folder: Path, *, seconds: float = SECONDS) -> tuple[pd.DataFrame
 
 
 def _read_file(path: Path, name: str, reader: PageReader) -> Iterator[tuple[str, str, str, str, str]]:
-    """The documents of a file: name, address, text, and why it is left out, in a word and in words."""
+    """The documents of a file: name, address, text, and why it is excluded, in a word and in words."""
     kind = path.suffix.lower()
     if not path.is_file():
         yield name, "", "", "no file", "it is a linked folder, a broken link, a pipe or a device"

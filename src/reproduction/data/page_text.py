@@ -1,4 +1,4 @@
-"""The main text of web pages, read in a process of its own: a page that costs its parser minutes is left out."""
+"""The main text of web pages, read in a process of its own: a page that costs its parser minutes is excluded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FIRST = f"<article><p>{'A first page takes longest, as its parser is loaded. ' 
 
 
 class PageReader:
-    """Reads page after page in one other process, which is ended, and begun anew, where a page takes too long."""
+    """Reads page after page in one other process, which is ended, and started again, where a page takes too long."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self.seconds, self._lock, self._pool = seconds, threading.Lock(), _open_pool()

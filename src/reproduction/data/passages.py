@@ -1,6 +1,6 @@
 """The documents that DebateQA's partial answers were written from, and which of them are behind each point of view.
 
-Nobody of this project has seen the files. What upstream's page says of them is read, and nothing else is guessed.
+This project has not seen the files. What upstream's page says of them is read, and nothing else is guessed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def read_passages(path: Path) -> pd.DataFrame:
     """`{question, ranked_retrieve_docs: [document], partial_answers: [{point_of_view, numbers}]}` a line of each file.
 
     A document is an object with one text and one link, under one of the names in `TEXTS` and `LINKS`; one without text
-    is left out. The numbers of the documents behind a point of view are its one field that is a whole number or a list
+    is excluded. The numbers of the documents behind a point of view are its one field that is a whole number or a list
     of them, whatever its name; they count from 0 where any of them in all files is 0, else from 1.
 
     Args: path: a file, or a folder with all of them.

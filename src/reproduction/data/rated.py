@@ -65,7 +65,7 @@ def gather_preferred(files: Sequence[Path]) -> Rows:
 
 
 def read_rated(path: Path, lowest_label: int) -> Iterator[Question]:
-    """`{question, id, text, label}` a line, maybe `system`; labels from `lowest_label`. An empty text is left out."""
+    """`{question, id, text, label}` a line, maybe `system`; labels from `lowest_label`. An empty text is excluded."""
     by_question: dict[str, list[Answer]] = {}
     for row in (line for line in read_lines(path.read_bytes()) if line["text"].strip()):
         answer = Answer(str(row["id"]), row["text"], row["label"] - lowest_label, row.get("system", ""))

@@ -1,4 +1,4 @@
-"""Readers of graded and of debatable questions, as upstream wrote them: what is left out or odd is counted by name.
+"""Readers of graded and of debatable questions, as upstream wrote them: what is excluded or odd is counted by name.
 
 A file that is pinned by its hash, or bundled with us, is read as it is; of a shape that users may bring it is checked.
 """
@@ -26,7 +26,7 @@ def read_demo(path: Path, _: Counter[str]) -> Iterator[Question]:
 
 
 def read_debatewise(path: Path, counts: Counter[str]) -> Iterator[Question]:
-    """A list of claims with perspectives for and against; one without a title or an argument is left out."""
+    """A list of claims with perspectives for and against; one without a title or an argument is excluded."""
     for place, claim in enumerate(read_json(path)):
         points: list[PartialAnswer] = []
         sides = {"for": claim["perspectives_for"], "against": claim["perspectives_against"]}
@@ -51,10 +51,10 @@ def _clean(text: str) -> str:
 
 
 def read_ratings(path: Path, counts: Counter[str]) -> Iterator[Question]:
-    """A file made by `reproduction.data.gather`: a line a question, then a line a person, known by a number.
+    """A file made by `reproduction.data.gather`: one line per question, then one line per person, known by a number.
 
     A person's own view becomes a partial answer, QUESTION.PERSON, which that person's ratings are about; what a person
-    rated without writing a view is left out and counted.
+    rated without writing a view is excluded and counted.
     """
     lines = read_lines(path.read_bytes())
     questions = [line for line in lines if "question" in line]
@@ -84,7 +84,7 @@ def read_systems(path: Path, _: Counter[str]) -> Iterator[Question]:
 
 
 def read_povs(path: Path, counts: Counter[str]) -> Iterator[Question]:
-    """`{dev_index, question, points_of_view: [text]}` a line; what is OFF_TOPIC is left out and counted."""
+    """`{dev_index, question, points_of_view: [text]}` a line; what is OFF_TOPIC is excluded and counted."""
     for line in read_lines(path.read_bytes()):
         name, views = str(line["dev_index"]), [PointOfView(point_of_view=text) for text in line["points_of_view"]]
         points = make_points(name, views, counts)
@@ -109,7 +109,7 @@ def read_graded(path: Path, lowest_label: int) -> Iterator[Question]:
 def read_generated(path: Path, lowest_label: int) -> Iterator[Question]:
     """Answers by models, `{question: {doc_list: [{answer, model, label}], ground0: text, ...}}`; ground3 is the best.
 
-    The ground4 of a few questions is no grade, and is left out.
+    The ground4 of a few questions is no grade, and is excluded.
     """
     for text, body in read_json(path).items():
         answers = (Answer(a["model"], a["answer"], a["label"] - lowest_label, a["model"]) for a in body["doc_list"])

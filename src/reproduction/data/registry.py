@@ -1,6 +1,6 @@
 """Upstream files, as data/registry.yml pins them: from the local store, a mirror or upstream, and checked.
 
-A file may be `optional`: a run goes on without it, and says which rows need it. A `local` file can't be downloaded; it
+A file may be `optional`: a run works without it, and says which rows need it. A `local` file can't be downloaded; it
 is looked for in the folder $NFQA_LOCAL, and is optional by its nature.
 """
 
@@ -117,7 +117,7 @@ def has_file(file: UpstreamFile, store: Path) -> bool:
         except UnreachableError:
             lacking.append(part.relative.name)
     if 0 < len(lacking) < len(file.parts):
-        warnings.warn(f"{file.name} is left out, as it lacks {', '.join(lacking)}", stacklevel=2)
+        warnings.warn(f"{file.name} is excluded, as it lacks {', '.join(lacking)}", stacklevel=2)
     return not lacking
 
 

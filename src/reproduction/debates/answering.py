@@ -81,7 +81,7 @@ def write_answer_files(answers: pd.DataFrame, folder: Path) -> list[Path]:
 
 
 def read_answer_files(folder: Path, questions: Collection[str]) -> pd.DataFrame:
-    """The answers of a folder with a file a system, `{"id", "generation"}` a line, named as the system is.
+    """The answers of a folder with one file per system, `{"id", "generation"}` a line, named as the system is.
 
     Args: questions: the names of those that count.
     Returns: as `answer_questions`, every question of every system: `ended` is "no_answer" where a file has no line for

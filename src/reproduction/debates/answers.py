@@ -162,7 +162,7 @@ def read_move(reply: str | None) -> Move:
 
 
 def decide_by_rule(embedder: Embedder) -> Decider:
-    """Stands in for a model's reasoning: the question first, then the question with a sentence that was just found.
+    """A proxy for a model's reasoning: the question first, then the question with a sentence that was just found.
 
     The sentence is the nearest to the question among those of the last step's passages that no query had.
     """

@@ -123,8 +123,8 @@ def remove_rejected(views: pd.DataFrame, labels: pd.DataFrame) -> Stage:
     """
     known = labels[labels["item"].isin(views["view"])]
     if known.empty and len(views):
-        what = f"none of {len(labels)} labels is of a point of view at hand"
-        raise ValueError(f"{what}, as {views['view'].iloc[0]!r} is; another run's?")
+        what = f"none of {len(labels)} labels is of a point of view of this run"
+        raise ValueError(f"{what}, as {views['view'].iloc[0]!r} is; use the labels of this run")
     rejected = (known.label == 0).groupby([known["item"], known.task]).sum().groupby("item").max()
     against = views["view"].map(rejected).fillna(0).astype(int)
     gone = against >= REJECTIONS

@@ -23,7 +23,7 @@ def add_domains(documents: pd.DataFrame) -> pd.DataFrame:
     """The documents with domain, suffix and trusted.
 
     domain is the registered domain in lower case ("parliament.uk"), or the host where it has none (an IP address); ""
-    without an address. suffix is its public suffix, such as "org" or "co.uk", "" without one. trusted tells whether the
+    without an address. suffix is its public suffix, such as "org" or "co.uk", "" without one. trusted says whether the
     suffix is one of TRUSTED, so that "gov.uk" is not trusted where "gov" is.
 
     Differs from: a test of an address's ending, which takes https://shop.com/terms.org for one under .org, and
@@ -47,10 +47,10 @@ def draw_pools(documents: pd.DataFrame, *, seed: int) -> pd.DataFrame:
     question's documents with the same text only the first is dealt: copies could go to both pools.
 
     Args: documents: question, document, text, trusted (bool) and any others; a question with fewer than two on a side
-        is left out. seed: of the draws, which depend on it and the question's place alone.
+        is excluded. seed: of the draws, which depend on it and the question's place alone.
     Returns: the rows drawn, once for each source they serve: pool (1 or 2), source (trusted, others, mixed), and the
         columns of documents, in their order.
-    Source: ours. Answers from one pool share no document with partial answers from the other.
+    Source: this project's. Answers from one pool share no document with partial answers from the other.
     """
     documents = documents.drop_duplicates(["question", "text"], ignore_index=True)
     frames = [documents.iloc[:0].assign(pool=0, source="")]
@@ -79,7 +79,7 @@ def leave_out_rules(claims: pd.DataFrame, *, by: Sequence[str]) -> pd.DataFrame:
     odds_ratio_within, Mantel and Haenszel's with questions q as strata, Σ a_q d_q / n_q / Σ b_q c_q / n_q, which no
     difference between questions (their field, their expert) is behind. Of odds ratios the logarithm is measured.
 
-    Args: claims: a row a rated claim: expert, question, domain, trusted and reliable (True or False), and those of by.
+    Args: claims: one row per rated claim: expert, question, domain, trusted and reliable (True or False), and by's.
     Returns: the columns of by, left_out ("" for nothing, else a way of WAYS), unit (a number), statistic, measured
         (NaN for 0 / 0, infinite for odds of 0 or 1 / 0) and n, how many claims the statistic is of.
     Source: Mantel and Haenszel 1959.

@@ -1,4 +1,4 @@
-"""Points of view, explanations and answers made of documents' own sentences: what stands in for a language model.
+"""Points of view, explanations and answers made of documents' own sentences: a proxy for a language model.
 
 Nothing here understands a text. Sentences near to the question in an embedder's space are taken to answer it, groups of
 them to be points of view; that two of them disagree is neither sought nor seen.
@@ -52,7 +52,7 @@ def extract_views(sentences: pd.DataFrame, embedder: Embedder, *, length: int = 
     statement is nearer, in their order, and at a cosine of 0.3 or more.
 
     Args: sentences: as `split_documents` gives them; most: statements a question.
-    Returns: a row a sentence: question, view (QUESTION.1, QUESTION.2 ...), part (point_of_view or explanation),
+    Returns: one row per sentence: question, view (QUESTION.1, QUESTION.2 ...), part (point_of_view or explanation),
         document, place, text.
     Source: greedy maximisation of facility location (Nemhauser, Wolsey and Fisher 1978), as summarisers use it.
     """
@@ -91,7 +91,7 @@ def _extract(sentences: pd.DataFrame, embedder: Embedder, length: int, most: int
 
 
 def join_views(parts: pd.DataFrame) -> pd.DataFrame:
-    """A row a view of `extract_views`: question, view, point_of_view, explanation ("" for none), documents."""
+    """One row per view of `extract_views`: question, view, point_of_view, explanation ("" for none), documents."""
     texts = parts.pivot_table("text", ["question", "view"], "part", aggfunc=" ".join, sort=False)
     texts = texts.reindex(columns=["point_of_view", "explanation"], fill_value="").fillna("")
     sources = parts.drop_duplicates(["question", "view", "document"]).groupby(["question", "view"], sort=False)
@@ -107,7 +107,7 @@ def answer_by_sentences(
 
     Args: sentences: as `split_documents` gives them; spread: 0 for the nearest sentences whatever they repeat.
     Returns: question, text, documents (of the chosen sentences, "; " between them), n_sentences.
-    Source: Carbonell and Goldstein 1998. Stands in for a language model that writes from the same documents.
+    Source: Carbonell and Goldstein 1998. A proxy for a language model that writes from the same documents.
     """
     rows = []
     for question, part in sentences.groupby("question", sort=False):

@@ -107,7 +107,7 @@ def search_web(questions: pd.DataFrame, queries: pd.DataFrame, search: Search) -
 
     Args: search: may give the columns missing, why a document has no text, and detail, the same in words: these are
         dropped before the others are ranked.
-    Returns: as `search_collection`. A question whose search fails is dropped with "search failed"; the rest goes on.
+    Returns: as `search_collection`. A question whose search fails is dropped with "search failed"; the others continue.
     """
     frames, failed = [pd.DataFrame(columns=["id", *_HELD], dtype=object)], {}
     for identifier, part in queries.groupby("id", sort=False)["query"]:
@@ -196,7 +196,7 @@ def extract_parts(documents: pd.DataFrame, embedder: Embedder, **options: int) -
 def keep_debatable(questions: pd.DataFrame, parts: pd.DataFrame, *, fewest: int = FEWEST) -> Stage:
     """The rows of questions with at least `fewest` points of view (DebateQA, section A.3); the others are dropped.
 
-    Args: parts: id, view, and any columns: a row a sentence, or a point of view.
+    Args: parts: id, view, and any columns: one row per sentence, or per point of view.
     """
     views = parts.groupby("id")["view"].unique().reindex(questions.id, fill_value=())
     few = views[views.map(len) < fewest]

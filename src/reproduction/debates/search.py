@@ -24,7 +24,7 @@ def cut_documents(documents: pd.DataFrame, *, size: int) -> pd.DataFrame:
     """Documents in chunks of at most `size` characters, cut at paragraphs, then lines, then blanks, then anywhere.
 
     Args: documents: document, text, and any columns.
-    Returns: a row a chunk with the columns of documents, text being the chunk's, and chunk, its number from 1. A
+    Returns: one row per chunk with the columns of documents, text being the chunk's, and chunk, its number from 1. A
         document without text has none.
     Source: RecursiveCharacterTextSplitter of LangChain, as DebateQA cut its documents (section D.1), without overlap.
     """
@@ -38,8 +38,8 @@ def cut_documents(documents: pd.DataFrame, *, size: int) -> pd.DataFrame:
 def rank_by_words(queries: Sequence[str], texts: pd.DataFrame, *, top: int) -> pd.DataFrame:
     """Rankings by BM25 over lower-cased words without English stop words, k1 = 1.5 and b = 0.75.
 
-    Args: texts: document and text, a row a document or one of its chunks: its best chunk counts.
-    Returns: at most `top` documents a query; those that share no word with it are left out.
+    Args: texts: document and text, one row per document or one of its chunks: its best chunk counts.
+    Returns: at most `top` documents a query; those that share no word with it are excluded.
     Source: Robertson and Zaragoza 2009, in Lucene's form, as the package bm25s has it.
     """
     import bm25s

@@ -41,7 +41,7 @@ def choose_removed(pairs: pd.DataFrame, *, method: Method = "greedy") -> list[in
     all but the first text of each connected component, though its ends may be unlike.
 
     Returns: places, in rising order.
-    Source: DebateQA, section A.1, for the greedy one. Without its code, the rule for equals is ours.
+    Source: DebateQA, section A.1, for the greedy one. Without its code, the rule for equals is this project's.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import coo_matrix

@@ -176,7 +176,7 @@ class PoliteClient:
         raise PageError("too many redirects", f"it redirects more than {REDIRECTS} times")
 
     def _check_robots(self, url: str) -> float:
-        """The pause that a host wishes for. Raises: PageError where its robots.txt excludes us, or is not to be had."""
+        """The pause that a host wishes for. Raises: PageError where its robots.txt excludes nfqa, or is unavailable."""
         where = urljoin(url, "/robots.txt")
         if where not in self._robots:
             (status, _, body), robots = self._follow(where, ask_robots=False), RobotFileParser()

@@ -35,7 +35,7 @@ class _Point(LooseItem):
 def write_queries(questions: pd.DataFrame, generator: Asker, prompts: PromptSet) -> Stage:
     """Search queries that a language model writes, one a line, the question first; by rule where no reply came.
 
-    Returns: id, query; where no reply came, a query is dropped. Source: DebateQA, section A.2, in our own words.
+    Returns: id, query; where no reply came, a query is dropped. Source: DebateQA, section A.2, in this project's words.
     """
     replies = generator.write([prompts.render("write_queries", question=question) for question in questions.question])
     rules = expand_questions(questions).groupby("id", sort=False)["query"].agg(list)

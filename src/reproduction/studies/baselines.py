@@ -63,7 +63,7 @@ def count_clusters(answer: str, embedder: Embedder) -> float:
 
     Returns: the number of groups, from 1 to the number of sentences; NaN for an answer without a sentence. Two groups
         are one where 1 - cosine, averaged over their pairs, is below CLUSTER_DISTANCE.
-    Source: average-linkage clustering of scikit-learn; an embedded stand-in for counting points of view.
+    Source: average-linkage clustering of scikit-learn; an embedded proxy for counting points of view.
     """
     from sklearn.cluster import AgglomerativeClustering
 
@@ -117,7 +117,7 @@ def mark_baseline(
 ) -> pd.DataFrame:
     """The judge's marks of answers by one prompted baseline.
 
-    direct_score: a mark from 1 to 5. g_eval: likewise, after steps of examination that the model itself wrote first,
+    direct_score: a mark from 1 to 5. g_eval: a mark from 1 to 5, after steps of examination that the model wrote first,
     once for all answers; read from logits it is the expected mark, sum of p_i i, as G-Eval has it. count_povs: the
     number of points of view, 0 to 20. delphi_comprehensiveness and delphi_acknowledgement: 1 for an answer that shows
     opposing views, and for one that admits the dispute, else 0.

@@ -43,7 +43,7 @@ def compose_answers(
     """The answers that cover the first k of n perspectives, for k = 0 to n.
 
     The answer for k = 0 is `start`, a text that covers none of them. With order "shuffled" the sentences of the whole
-    answer are mixed; `drop` is the share of each perspective's words that are left out, rounded down. Both are drawn
+    answer are mixed; `drop` is the share of each perspective's words that are excluded, rounded down. Both are drawn
     once a perspective, so that the answer for k + 1 holds just what that for k holds, in the same order, and more.
 
     Returns: [n + 1].

@@ -47,7 +47,7 @@ def measure_classification(
         no positive at all for f1, labels or decisions all equal for mcc, both all equal to one value for kappa, one
         label only for auroc. Those of accuracy and agreement, which are shares, are Wilson's, or by Student's t over
         groups of several items; others are bootstrapped, without the resamples where the measure is undefined.
-    Source: the formulas above, for the value and for each resample alike; equal to scikit-learn's accuracy_score,
+    Source: these formulas, for the value and for each resample alike; equal to scikit-learn's accuracy_score,
         f1_score, roc_auc_score, matthews_corrcoef and cohen_kappa_score to 1e-12. Differs from: scikit-learn, where an
         undefined F1 or MCC is 0; and it takes one resample a call.
     """
@@ -139,7 +139,7 @@ def judge_dispute(
 
     Args: answers: as `score_awareness`; judges: the model by how it is read ("text", "logits"), with prompts as
         prompts/own; none where no language model fills the role, for an empty frame; released: prompts/upstream, None
-        to leave the released prompt out.
+        to exclude the released prompt.
     Returns: as `score_awareness`, and form ("demonstrations", "zero_shot", "with_question", "released_demonstrations",
         "released_zero_shot", "" for DELPHI) and reading; metric is "da" or "delphi_acknowledgement", whose score is 1
         for a mark of 0.5 or more. One row an answer and way; all but the first two forms show the question, and without
@@ -173,11 +173,11 @@ def compare_decisions(
     resamples: int = 1_000,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """How far decisions agree with labels, or with other decisions: one value for each set of conditions and measure.
+    """How well decisions agree with labels, or with other decisions: one value for each set of conditions and measure.
 
     Args: decided: score and `against` (0 or 1, NaN without a verdict), the columns of `by`, and where there are any:
         probability (of 1; AUROC ranks by it, and by the score where it is NaN), missing (why there is no score); by:
-        the conditions; over: what is resampled as a whole, "" for each row alone.
+        the conditions; over: the resampling unit, "" for each row alone.
     Returns: the columns of `by`, statistic (the measure), value, low, high, n, dropped (rows without a verdict on
         either side) and dropped_because, in order of first appearance.
     Source: `reproduction.studies.decisions.measure_classification`.

@@ -1,4 +1,4 @@
-"""Make an answer worse by rule: a seeded stand-in for the models that write lower-grade references.
+"""Make an answer worse by rule: a seeded proxy for the models that write lower-grade references.
 
 Pure text rules without a model or a tagger: what is a sentence, a key sentence, a noun or a name is guessed from
 punctuation, capitals, word length and the words shared with the question. English only; in other writing few rules
@@ -89,7 +89,7 @@ def degrade(text: str, *, question: str, seed: int, pool: Sequence[str] = ()) ->
 
 
 def omit_details(text: str, *, question: str) -> str:
-    """Leave out brackets, examples, and the sentence that shares fewest words with the question, the later of equals.
+    """Remove brackets, examples, and the sentence that shares fewest words with the question, the later of equals.
 
     Of a text of one or two sentences a clause goes instead; with fewer than three clauses all stay.
     """
@@ -98,7 +98,7 @@ def omit_details(text: str, *, question: str) -> str:
 
 
 def drop_key_sentences(text: str, *, question: str) -> str:
-    """Leave out the half of the sentences, rounded down, that shares most words with the question.
+    """Remove the half of the sentences, rounded down, that shares most words with the question.
 
     The earlier counts as key where several share equally. A text of one sentence loses clauses instead; one of a
     single clause stays.

@@ -58,7 +58,7 @@ def find_nats(
 
 
 def remove_sentences(answers: pd.DataFrame) -> pd.DataFrame:
-    """Each answer without each of its sentences: a row a sentence, in the answer's order.
+    """Each answer without each of its sentences: one row per sentence, in the answer's order.
 
     Args: answers: text, and any columns that name the answer. An answer of one sentence gives none.
     Returns: the columns of `answers` with `text` what is left, `place` (of the sentence, from 1) and `sentence`.

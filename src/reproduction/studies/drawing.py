@@ -56,7 +56,7 @@ def draw_list(
     answer's place on which others there are.
 
     Args: composition: grades, one a reference, as (3, 2, 1, 0); short: a question with too few answers of a grade
-        takes what there is ("partial") or is left out ("drop"); remove: which of the drawn leave the candidates,
+        takes what there is ("partial") or is excluded ("drop"); remove: which of the drawn leave the candidates,
         the whole list, the best reference alone, or nothing (to measure the leak); also_remove: further compositions
         whose references leave the candidates too, so that several lists are judged on equal candidates.
     Returns: the draw. A candidate with exactly the text of a removed reference goes with it: a copy would score
@@ -78,7 +78,7 @@ def draw_list(
 
 
 def find_own_list(dataset: str) -> tuple[int, ...]:
-    """The paper's reference list for a dataset, or for its bundled stand-in, as grades."""
+    """The paper's reference list for a dataset, or for its bundled sample, as grades."""
     return COMPOSITIONS[OWN_LISTS[dataset.removeprefix("sample_")]]
 
 
@@ -94,7 +94,7 @@ def draw_references(
 
     Args: composition: a name in COMPOSITIONS; "" is the paper's own list for each dataset; also_remove: as `draw_list`,
         by name; options: short and remove, as `draw_list`.
-    Returns: a row a draw: dataset, seed, question, draw.
+    Returns: one row per draw: dataset, seed, question, draw.
     Raises: ValueError for no seed, KeyError for an unknown composition.
     """
     seeds, others = list(seeds), [COMPOSITIONS[other] for other in also_remove]
@@ -121,7 +121,7 @@ def draw_each(
 
 
 def list_references(draws: pd.DataFrame) -> pd.DataFrame:
-    """A row a reference of every draw, best first: the draw's own columns, place (from 1), text and grade."""
+    """One row per reference of every draw, best first: the draw's own columns, place (from 1), text and grade."""
     rows = draws.assign(place=[range(1, len(draw.references) + 1) for draw in draws.draw])
     rows = rows.explode("place").dropna(subset="place").reset_index(drop=True).astype({"place": int})
     answers = [draw.references[place - 1] for draw, place in zip(rows.pop("draw"), rows.place, strict=True)]

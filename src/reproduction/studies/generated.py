@@ -44,7 +44,7 @@ def draw_stand_ins(
 
     Args: truth: "one", `make_one_truth_list`, or "none", `make_no_truth_list`. Texts that answer other questions are
         one answer of each question of the dataset, chosen by a hash and never by its grade.
-    Returns: a row a draw: dataset, seed, question, draw, references ("degraded" or "retrieved"), signature.
+    Returns: one row per draw: dataset, seed, question, draw, references ("degraded" or "retrieved"), signature.
     Raises: ValueError for an unknown `truth`.
     """
     if truth not in get_args(Truth):
@@ -85,7 +85,7 @@ def write_stand_ins(
 def make_one_truth_list(question: Question, *, seed: int, pool: Sequence[str] = ()) -> Draw:
     """One answer of the highest grade present, drawn by seed, and its degradations at levels 1, 2, 3.
 
-    They stand in for grades 3, 2, 1, 0, whatever the truth's own grade. It is the answer that `draw_list` of
+    They are proxies for grades 3, 2, 1, 0, whatever the truth's own grade. It is the answer that `draw_list` of
     equal seed takes first of that grade. It leaves the candidates, with exact copies of any reference.
 
     Args: pool: texts that answer other questions, for misleading statements and foreign nouns.
@@ -113,7 +113,7 @@ def make_no_truth_list(question: Question, embedder: Embedder, *, seed: int, poo
     among the best by rank, and its grades fall among people too: 2.37, 2.14 and 1.74 on average.
 
     Returns: the draw; dropped with "no_reference" for a question without answers.
-    Source: stands in for LINKAGE, section 3.3.3. Differs from: it, in that nothing is generated, and that the
+    Source: a proxy for LINKAGE, section 3.3.3. Differs from: it, in that nothing is generated, and that the
         candidates lose what is taken as a reference.
     """
     texts = sorted({answer.text for answer in question.answers})
@@ -133,15 +133,15 @@ def write_lists(
 ) -> list[Draw]:
     """Lists written by language models, one a question.
 
-    The first generator writes the best answer: anew from a known answer, which leaves the candidates (`truth` "one"),
+    The first generator writes the best answer: from a known answer, which leaves the candidates (`truth` "one"),
     or from the question alone, when no label is read ("none"). Each of the others writes three lower ones from it, or
     the first where it is the only one; for each lower grade one writer's answer is drawn by seed from those whose
     completion could be read. A completion that was cut at its limit is none: its last answer isn't whole. A question
     without a best answer, or for which no completion could be read, is dropped with "no_generated_list".
     Source: LINKAGE, sections 3.3.2, 3.3.3 and 4.4: GPT-4 writes the best answer, three other models the lower ones.
-    Differs from: it, in the number of solved examples where the prompts are the released ones, which hold one; ours
-        hold three, as the paper says of its own. The prompt for the best answer is ours in both. The paper doesn't say
-        how many answers of each grade a list has; ours has one of each (3, 2, 1, 0).
+    Differs from: it, in the number of solved examples where the prompts are the released ones, which hold one;
+        `own` holds three, as the paper does. The prompt for the best answer is this project's in both. The paper
+        doesn't say how many answers of each grade a list has; here it is one of each (3, 2, 1, 0).
     """
     draws = [_draw_truth(one, seed) if truth == "one" else Draw(one, (), one.answers) for one in questions]
     whole = [draw for draw in draws if not draw.dropped]

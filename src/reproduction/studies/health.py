@@ -1,4 +1,4 @@
-"""How far a judge can be trusted: what changes when length, order, seed or a candidate's text changes, frame to frame.
+"""How reliable a judge is: what changes when length, order, seed or a candidate's text changes, frame to frame.
 
 Scores are frames as in `nfqa.metrics.statistics`; two ways of scoring the same answers are laid side by side by
 `pair_scores`, and what is compared is always measured on the answers that have a score in both.
@@ -39,7 +39,7 @@ def average_by_question(scores: pd.DataFrame, column: pd.Series, statistic: str)
 
 
 def correlate_seeds(scores: pd.DataFrame, *, over: str = "seed") -> pd.DataFrame:
-    """How far a judge agrees with itself: Spearman between the scores under two seeds on the answers that both judged.
+    """How well a judge agrees with itself: Spearman between the scores under two seeds on the answers that both judged.
 
     Args: scores: with the column `over`, of two seeds or more; all other conditions, and `signature`, are equal under
         every seed.
@@ -52,14 +52,14 @@ def correlate_seeds(scores: pd.DataFrame, *, over: str = "seed") -> pd.DataFrame
 
 
 def measure_length(scores: pd.DataFrame) -> pd.DataFrame:
-    """How far length explains a judge's agreement with people, inside each question.
+    """How much length explains a judge's agreement with people, inside each question.
 
     With s the score, g the grade, l the length in words and r Spearman's coefficient: `length_with_score` r_sl,
     `length_with_people` r_gl, `spearman` r_sg, and `spearman_length_constant`, the partial rank correlation
     (r_sg - r_sl r_gl) / sqrt((1 - r_sl^2)(1 - r_gl^2)), missing where the root is 0. `spearman` with `difference_from`
     is r_sg less the partial one, where both are defined.
 
-    Args: scores: with the column `words`. An answer without a score is left out of all three coefficients.
+    Args: scores: with the column `words`. An answer without a score is excluded from all three coefficients.
     Returns: measurements.
     """
     judged = scores.assign(grade=scores.grade.where(scores.score.notna()))

@@ -64,7 +64,7 @@ def fit_by_size(
 
     Under a seed the training questions have an order, by a hash of (seed, question), of which a size takes the first:
     sizes are nested. Questions that no list leaves two candidates of different grade cannot teach and are not drawn.
-    A size that is not there outside every fold (`fit_apart`) is left out.
+    A size that is not there outside every fold (`fit_apart`) is excluded.
     Returns: a row for each size, seed and question of `dataset`: dataset, seed, question, trained_on (the size as text,
         or "all"), FEATURES (the weights), signature.
     """
@@ -137,8 +137,8 @@ def is_development(question: Question) -> bool:
 def describe_candidates(draws: pd.DataFrame, embedder: Embedder) -> pd.DataFrame:
     """The features that the embedded judge sees of every candidate of every draw; weighted and summed, its score.
 
-    Returns: a row a candidate: the columns of `draws` but for `draw`, answer, grade, missing, and FEATURES, NaN for a
-        draw without candidates.
+    Returns: one row per candidate: the columns of `draws` but for `draw`, answer, grade, missing, and FEATURES, NaN for
+        a draw without candidates.
     """
     candidates = list_candidates(draws)
     rows = [describe_draw(draw, embedder)[1] for draw in draws.draw if draw.candidates]

@@ -31,7 +31,7 @@ def compare_answers(ratings: pd.DataFrame) -> pd.DataFrame:
         by rater, each in the order of the questions.
     Raises: ValueError for a dataset without ratings.
     Source: DebateQA, section B.1.1: all 10 pairs of five answers to a question. Differs from: its annotators were
-        asked for each pair, so that theirs can be cyclic; preferences from ratings can't.
+        asked for each pair, so that their preferences can be cyclic; preferences from ratings can't.
     """
     if ratings.empty:
         raise ValueError("the dataset has no ratings by people; use overton, or a dataset of the same shape")
@@ -194,8 +194,8 @@ def measure_kappa(
 ) -> pd.DataFrame:
     """Fleiss' kappa of labels, which needs equally many of each item.
 
-    Args: labels: a row a label, in the column `column`; items: the columns that name what is labelled; raters: over the
-        items that the "usual" number of raters labelled, or the highest ("most").
+    Args: labels: one row per label, in the column `column`; items: the columns that name what is labelled; raters: over
+        the items that the "usual" number of raters labelled, or the highest ("most").
     Returns: one row: statistic `fleiss_kappa`, value (NaN with one rater an item), n (items), dropped (items that
         another number of raters labelled), signature.
     Source: Fleiss (1971), by statsmodels. Differs from: it gives NaN with a warning where all labels are the same, as

@@ -22,7 +22,7 @@ def compare_rankings(
     as their mean.
 
     Args: scores: question, `over`, system, score, answer (where a system has several) and those of `by`; by: the
-        columns that tell one way from another, such as evaluator and cache; over: what was drawn independently;
+        columns that distinguish ways, such as evaluator and cache; over: what was drawn independently;
         resamples, seed: of the 95 % intervals.
     Returns: a row for each pair and `of` ("systems", "answers"): the columns of `by`, `against_` each for the second
         way, statistic ("kendall"), value, low, high, n (systems, or questions), dropped, dropped_because.
@@ -80,7 +80,7 @@ def resample_means(
     for key, group in iterate_groups(scores, by):
         if group.duplicated([within or over, "system"]).any():
             raise ValueError(
-                f"several scores of one {within or over} and system; name what tells them apart in by={by}"
+                f"several scores of one {within or over} and system; name the columns that distinguish them in by={by}"
             )
         table = group.pivot_table("score", over, "system", dropna=False).reindex(index)
         with np.errstate(invalid="ignore"):
@@ -91,12 +91,12 @@ def resample_means(
 
 
 def find_intervals(draws: pd.DataFrame, *, over: str = "question") -> pd.DataFrame:
-    """Values of statistics that were computed anew in each resample, with 95 % intervals by expanded percentiles.
+    """Values of statistics that were computed in each resample, with 95 % intervals by expanded percentiles.
 
     Args: draws: `resample` (0: as measured), `measured`, `units` (how many were drawn from), `n` (optional, as many)
         and conditions; over: what was drawn.
     Returns: the conditions in order of first appearance, value, low, high, n, resampled. Resamples without a value are
-        left out.
+        excluded.
     Source: `nfqa.kernels.intervals.find_interval`.
     """
     conditions = [name for name in draws if name not in ("resample", "measured", "units", "n")]

@@ -61,7 +61,7 @@ def draw_wordings(claims: pd.DataFrame, wordings: pd.DataFrame, *, seed: int = 0
     each of these belongs an unrelated text ("paraphrase_unrelated" ...) of as many words, or as near as there is: a
     wording on a claim that shares no topic with this one. A further one is the reference of grade 0.
 
-    Args: claims: dataset, question, topics, views; wordings: wording, text. A claim without topics is left out, as is
+    Args: claims: dataset, question, topics, views; wordings: wording, text. A claim without topics is excluded, as is
         one that lacks any of the views.
     Returns: dataset, question, draw (of `nfqa.metrics.references`), claims and draws in the order of a hash of their
         text.
