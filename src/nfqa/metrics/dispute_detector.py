@@ -20,6 +20,7 @@ from scipy.special import expit, logit
 from nfqa.metrics.coverage import PASSAGE, cut_passages, split_answer
 from nfqa.metrics.dispute_rules import list_cues
 from nfqa.models.reader import Reader, open_reader
+from nfqa.models.roles import SMOLLM2
 
 _DATA = Path(__file__).parent
 SENTENCES, HEADS = _DATA / "dispute_sentences.csv", _DATA / "dispute_heads.json"
@@ -33,6 +34,8 @@ _CUE_SCALE = 0.3  # beside n-grams of unit length
 _SHORTEST = 45  # words of a labelled answer
 DISPUTE = "People disagree about this."  # the claim that the reader was taught
 READ = 5  # features by the reader
+# The probability from which a short text is called aware, chosen on texts of data/training no reader was trained on.
+SHORT_FROM = {"embedded": 0.4, SMOLLM2: 0.35}
 
 
 @dataclass(frozen=True)
@@ -55,13 +58,12 @@ class Detector:
     the six cues, and w (1, TF-IDF of 2,000 words), w = min(1, words / 45), as the labelled answers have 45 or more.
     With r(t) the reader's logit that a text t states DISPUTE, there are the largest and the mean r of its passages of
     60 words, the largest r of a sentence, the mean of the two largest, and the logarithm of its words.
-    A second logistic regression over all of them gives its probability. Of a text of one passage the probability is the
-    reader's own, and counts from `short_from` on. Deterministic. English alone.
+    A second logistic regression over all of them gives its probability. Of a text of one passage the probability is
+    `short_reader`'s own, and counts from SHORT_FROM on. Deterministic. English alone.
     Args: sentences: the model of sentences, fitted; words: the inverse document frequency of each; heads: by fold, and
         "all" for what no head was fitted on; fold_of: the fold of each labelled answer and its question, by `hash_text`
-        of the answer, DATASET:QUESTION and the question; name: of what all this was fitted on; reader: reads texts;
-        short_from: the probability from which a short text is called aware, chosen on texts of data/training that the
-        reader was not trained on.
+        of the answer, DATASET:QUESTION and the question; name: of what all this was fitted on; reader: reads the
+        passages and sentences of longer texts; short_reader: reads short ones.
     Source: this project's. Differs from: multiple-instance learning, in that labels of single sentences are available.
     """
 
@@ -71,12 +73,13 @@ class Detector:
     fold_of: dict[str, str]
     name: str
     reader: Reader
-    short_from: float = 0.5
+    short_reader: Reader
 
     @property
     def signature(self) -> str:
         """Which sentences, labelled answers and features."""
-        return f"detector:{self.name}|unit:sentence+pair+word+passage|v4|{self.reader.signature}"
+        short = "" if self.short_reader is self.reader else f"|short:{self.short_reader.signature}"
+        return f"detector:{self.name}|unit:sentence+pair+word+passage|v4|{self.reader.signature}{short}"
 
     def decide(self, texts: Sequence[str], *questions: Sequence[str]) -> pd.DataFrame:
         """score, 1 for aware and 0 for not, and probability of each answer; 0 for one without a sentence.
@@ -86,8 +89,10 @@ class Detector:
         rows = [map(hash_text, row) for row in zip(texts, *questions, strict=True)]
         heads = [self.heads[next(filter(None, map(self.fold_of.get, row)), "all")] for row in rows]
         short = np.array([is_short(text) for text in texts], dtype=np.bool_)
-        probability, least = np.zeros(len(texts)), np.where(short, self.short_from, [head.threshold for head in heads])
-        probability[short] = self.reader.read([(texts[place], DISPUTE) for place in np.flatnonzero(short).tolist()])
+        thresholds = [head.threshold for head in heads]
+        probability, least = np.zeros(len(texts)), np.where(short, SHORT_FROM[self.short_reader.name], thresholds)
+        brief = [(texts[place], DISPUTE) for place in np.flatnonzero(short).tolist()]
+        probability[short] = self.short_reader.read(brief)
         longer = np.flatnonzero(~short).tolist()
         described = self.describe([texts[place] for place in longer])
         chosen = [heads[place] for place in longer]
@@ -133,13 +138,13 @@ class Detector:
 def open_detector(reader: str = "embedded") -> Detector:
     """The detector that comes with nfqa; its model of sentences is fitted here, in less than a second.
 
-    Args: reader: as `nfqa.models.reader.open_reader` has it.
+    Args: reader: of short texts, as `nfqa.models.reader.open_reader` has it.
     """
-    opened, fitted = open_reader(reader), json.loads(HEADS.read_text(encoding="utf-8"))
-    heads = {fold: Head(**head) for fold, head in fitted["heads"][reader].items()}
+    short_reader, fitted = open_reader(reader), json.loads(HEADS.read_text(encoding="utf-8"))
+    heads = {fold: Head(**head) for fold, head in fitted["heads"].items()}
     fold_of = {key: fold for fold, keys in fitted["left_out"].items() for key in keys}
     name = "+".join(hashlib.sha256(path.read_bytes()).hexdigest()[:12] for path in (SENTENCES, HEADS))
-    return Detector(fit_sentences(), fitted["words"], heads, fold_of, name, opened, fitted["short_from"][reader])
+    return Detector(fit_sentences(), fitted["words"], heads, fold_of, name, open_reader(), short_reader)
 
 
 def fit_sentences() -> Any:
