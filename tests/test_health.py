@@ -138,7 +138,7 @@ def test_missing_verdicts_are_counted_and_never_a_default(health: Any) -> None:
         return "I can't say." if number % 4 == 0 else f"[[{request.labels[number % len(request.labels)]}]]"
 
     result, value = health(mumble, candidates=6)
-    judged = result["said"]
+    judged = result["listwise"]
     assert judged.missing[judged.score.isna()].eq("unreadable").all()
     assert value["missing_share"] == pytest.approx(judged.score.isna().groupby(judged.question).mean().mean(), rel=1e-5)
     assert value["agreement_over_seeds"] == pytest.approx(1)  # this judge doesn't depend on its seed
