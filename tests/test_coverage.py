@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nfqa.metrics.coverage import measure_coverage, score_coverage, sign_coverage, split_answer
+from nfqa.metrics.coverage import cut_passages, measure_coverage, score_coverage, sign_coverage, split_answer
+from nfqa.models.reader import Reader
 from reproduction.studies.baselines import count_clusters, measure_each, score_baselines
 
 VECTORS = {
@@ -121,6 +122,40 @@ def test_coverage_has_a_row_an_answer_and_view_of_its_question():
     np.testing.assert_allclose(found.score, [0.8, 0, 0, np.nan, np.nan], atol=1e-12)
     assert set(found.metric) == {"coverage"}
     assert set(found.signature) == {"cosine:nearest_sentence|split:sentencex|embedder:made:up"}
+
+
+class SharedWords(Reader):
+    """A reader whose probability is the share of the claim's words that are in the text."""
+
+    name, signature = "embedded", "shared"
+
+    def __init__(self):
+        self.texts = []
+
+    def read(self, pairs):
+        self.texts += [text for text, _ in pairs]
+        return np.array([len({*claim.split()} & {*text.split()}) / len(claim.split()) for text, claim in pairs])
+
+    def _read(self, pairs):
+        raise NotImplementedError
+
+
+def test_coverage_by_a_reader_is_that_of_the_best_passage():
+    reader = SharedWords()
+    answer = "a b " + "x " * 57 + "end. a c."  # 60 words, then a passage of its own
+    answers = pd.DataFrame({"dataset": "made_up", "question": "0", "system": ["a", "b"], "text": [answer, ""]})
+    views = pd.DataFrame({"dataset": "made_up", "question": "0", "view": ["x", "y"], "text": ["a b", "a c"]})
+    result = score_coverage(answers, views, reader)
+    np.testing.assert_allclose(result.score, [1, 0.5, np.nan, np.nan])  # "c." is no "c"
+    assert result.missing.tolist() == ["", "", "no_text", "no_text"]
+    assert set(result.signature) == {"shared|passages:60"}
+    assert {len(text.split()) for text in reader.texts} == {60, 2}
+
+
+def test_a_passage_has_at_most_so_many_words_and_no_word_is_lost():
+    sentences = ["a b c.", "d e.", "f g h i j k l.", "m."]
+    assert cut_passages(sentences, 5) == ["a b c. d e.", "f g h i j", "k l. m."]
+    assert cut_passages([]) == []
 
 
 def test_baselines_have_a_row_an_answer_and_metric():

@@ -75,7 +75,7 @@ def draw_agreement(root: Path) -> None:
             printed = _find_published(paper, "table_02", names) if "candidates" not in key else "–"
             row = {"label": label, "panel": show_name(paper, dataset), "series": "measured here, 95 % interval"}
             if "judge" not in key or "candidates" in key:
-                row |= pick(table, **names)[["value", "low", "high"]].to_dict()
+                row |= pick(table, **names)[["value", "low", "high", "resampled"]].to_dict()
             rows.append(row | {"published": float(printed) if printed != "–" else None})
     figure = draw_intervals(
         pd.DataFrame(rows),

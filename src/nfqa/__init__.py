@@ -38,7 +38,7 @@ from nfqa.functions import (
 if TYPE_CHECKING:
     import pandas as pd
 
-__version__ = "0.4.0"
+__version__ = "0.5.0"
 __all__ = [
     "SAMPLE", "Frames", "agreement", "answer_questions", "coverage", "dispute_awareness", "linkage",
     "perspective_diversity", "read", "score", "summarise",
