@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from reproduction.figures import draw_intervals, save_figure
+from reproduction.figures import draw_intervals, save_figure, use_style
 from reproduction.papers import Paper, read_papers, show_name
 from reproduction.studies.drawing import SAMPLE
 from reproduction.values import pick, read_values
@@ -73,14 +73,12 @@ def draw_agreement(root: Path) -> None:
         for label, key in FIGURE:
             names = key | {"dataset": dataset} | SPEARMAN
             printed = _find_published(paper, "table_02", names) if "candidates" not in key else "–"
-            row = {"label": label, "panel": show_name(paper, dataset), "series": "measured here, 95 % interval"}
+            row = {"label": label, "panel": show_name(paper, dataset), "origin": "measured"}
             if "judge" not in key or "candidates" in key:
                 row |= pick(table, **names)[["value", "low", "high", "resampled"]].to_dict()
             rows.append(row | {"published": float(printed) if printed != "–" else None})
+    use_style()
     figure = draw_intervals(
-        pd.DataFrame(rows),
-        by="series",
-        xlabel="mean Spearman with people's grades inside a question",
-        figsize=(7.2, 2.9),
+        pd.DataFrame(rows), xlabel="mean Spearman with people's grades inside a question", width=7.2
     )
     save_figure(figure, root / "figures" / "readme")
