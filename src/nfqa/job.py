@@ -36,7 +36,7 @@ METHODS = {
     "pd": Method(
         "views",
         ("evaluator",),
-        {"pd": "P.D. (lower is better)", "pd_share": "P.D., share of the way from question to views"},
+        {"pd": "P.D. (lower is better)", "pd_share": "P.D. share (0 question, 1 views)"},
     ),
     "da": Method("answers", ("judge", "reader"), {"da": "D.A. (share aware)"}),
     "coverage": Method("views", ("embedder", "reader"), {"coverage": "coverage"}),

@@ -52,7 +52,8 @@ def summarise_systems(parts: Iterable[pd.DataFrame], by: Sequence[str] = ("metri
         scores = drop_flagged(scores) if "flags" in scores else scores
         both = pd.concat([scores.assign(system=""), scores[scores.system != ""]])
         sums.append(both.groupby([*keys, "question"], sort=False).score.agg(["sum", "count"]))
-        lost.append(both[both.missing != ""].groupby([*keys, "missing"], sort=False).size())
+        unscored = both[both.missing != ""].drop_duplicates([*keys, *both.columns.intersection(["question", "answer"])])
+        lost.append(unscored.groupby([*keys, "missing"], sort=False).size())  # of coverage, once for all views
     total = pd.concat(sums).groupby(level=[*keys, "question"], sort=False).sum()
     means = (total["sum"] / total["count"]).rename("measured").reset_index().assign(statistic="mean", missing="")
     columns = [*keys, "statistic", "value", "low", "high", "n", "resampled"]
