@@ -44,10 +44,15 @@ def make_claims(root: Path) -> str:
     """What each paper's verdict is, and how many claims have each, as Markdown."""
     papers = {"LINKAGE": read_papers(root)["linkage"], "DebateQA": read_papers(root)["debateqa"]}
     claims = pd.concat({name: judge_claims(paper, root / "results") for name, paper in papers.items()})
-    numbers = ", ".join(f"{(~claims.loc[name].apart).sum()} of {name}" for name in papers)
-    note = f"{(~claims.apart).sum()} claims that text or captions state ({numbers}). Each row counts all."
+    counts = count_claims(claims)
+    of_sides = "; ".join(f"{side}: {_say_row(row)}" for side, row in counts.iterrows())
+    stated = (~claims.apart).sum()
     sentences = [f"*{name}*: {paper.verdict}" for name, paper in papers.items()]
-    return "\n\n".join([*sentences, count_claims(claims).to_markdown(), note])
+    return "\n\n".join([*sentences, f"Of {stated} claims that texts or captions state, by {of_sides}."])
+
+
+def _say_row(row: pd.Series) -> str:
+    return ", ".join(f"{count} {verdict}" for verdict, count in row.items() if count)
 
 
 TABLES = {"claims": make_claims, "users' answers": make_users_table, "results": make_results}
