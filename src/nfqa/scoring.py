@@ -144,7 +144,8 @@ class Worker:
         from nfqa.models.reader import open_reader
 
         forget_texts()
-        open_reader(self.job.reader or "embedded").forget()
+        for name in {"embedded", self.job.reader or "embedded"}:  # long texts are always the first one's
+            open_reader(name).forget()
         for opened in {"embedder", "evaluator"} & self.__dict__.keys():
             self.__dict__[opened].forget()
 

@@ -192,7 +192,8 @@ def _weigh(paper: Paper, side: str, pairs: pd.DataFrame, untested: str, primary:
 
     primary: the measure whose comparisons alone decide; all decide without one.
     """
-    rows = (upper if "statistic" in upper else lower for upper, lower in zip(pairs.upper, pairs.lower, strict=True))
+    sides = zip(pairs.upper, pairs.lower, strict=True)
+    rows = (upper if pd.notna(upper.get("statistic", np.nan)) else lower for upper, lower in sides)  # either may lack
     is_primary = pd.Series([primary in ("", row.get("statistic")) for row in rows], pairs.index, dtype=bool)
     deciding = pairs[is_primary]
     verdict = _settle(deciding)

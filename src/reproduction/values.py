@@ -197,7 +197,8 @@ class _Finding(string.Formatter):
             return super().format_field(value, format_spec)
         if "|" in format_spec:
             up, down, level = format_spec.split("|")
-            return say_change(value, up=up, down=down, level=level, shown=False)
+            known = value[["value", "low", "high"]].notna().all()
+            return say_change(value, up=up, down=down, level=level, shown=False) if known else level
         return write_intervals(value.to_frame().T, digits=int(format_spec or 2))[0]
 
 
@@ -206,7 +207,7 @@ def write_finding(template: str, **parts: object) -> str:
 
     Args: parts: by name in the template. Of a row of values, as `pick` gives it, {row} is "value [low, high]", {row:3}
         the same with three decimals, and {row:above|below|level} one of three words, by its interval as `say_change`
-        chooses it. Anything else is formatted as `str.format` does.
+        chooses it; the last one where there is no interval. Anything else is formatted as `str.format` does.
     """
     return _Finding().format(template, **parts)
 

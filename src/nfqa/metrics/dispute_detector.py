@@ -165,7 +165,7 @@ def fit_sentences() -> Any:
 
 def is_short(text: str) -> bool:
     """Whether a text is one passage: the reader alone decides on it."""
-    return 0 < len(text.split()) <= PASSAGE
+    return any(map(str.isalnum, text)) and len(text.split()) <= PASSAGE
 
 
 def pool_units(most: pd.DataFrame) -> NDArray[np.float64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
@@ -17,7 +18,7 @@ from nfqa.files.code import hash_maker
 from nfqa.files.paths import hash_file
 from nfqa.files.store import Store
 from nfqa.models.adapters import apply_adapter
-from nfqa.models.loading import open_quietly, read_precision
+from nfqa.models.loading import open_quietly
 from nfqa.models.roles import MODELS, SMOLLM2, RoleSpec, find_package_file, parse_role
 from nfqa.models.vectors import split_batches
 
@@ -25,7 +26,7 @@ READERS = {  # what names a reader, and its learned part
     "embedded": MODELS / "reader" / "reader.safetensors",
     SMOLLM2: MODELS / "reader" / "smollm2.safetensors",
 }
-LONGEST = 256  # tokens of text and claim to MiniLM, and of a text to SmolLM2; the longer one is cut at its end
+LONGEST = 256  # tokens of text and claim to MiniLM, and of either to SmolLM2; what is longer is cut at its end
 CLAIMS = 16  # on a text that are read at once
 LAYERS = 24  # of SmolLM2's 30, which the claim is read by
 CLAIM, STATED = "\n\nClaim: ", "\nStated:"  # SmolLM2 reads the text, CLAIM, the claim and STATED
@@ -62,7 +63,7 @@ class Reader(ABC):
 
     def read(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """The probability that each text states the claim beside it, [n]."""
-        keys = [hashlib.sha256("\0".join((self._made_by, *pair)).encode()).digest() for pair in pairs]
+        keys = [hashlib.sha256(json.dumps([self._made_by, *pair]).encode()).digest() for pair in pairs]
         known = self._logits.read(dict.fromkeys(keys))
         self._compute({key: pair for key, pair in zip(keys, pairs, strict=True) if key not in known})
         known = self._logits.read(dict.fromkeys(keys))
@@ -146,7 +147,7 @@ class LanguageReader(Reader):
 
         from nfqa.models.pretrained import Pretrained
 
-        pretrained = Pretrained(self.spec, dtype=read_precision())
+        pretrained = Pretrained(self.spec, device="cpu", dtype="float32")
         model = pretrained.model.model
         model.layers = model.layers[:LAYERS]
         apply_adapter(model, self.file)
@@ -156,13 +157,21 @@ class LanguageReader(Reader):
     def _read(self, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[list[int], list[float]]]:
         import torch
 
+        from nfqa.models.pretrained import break_marks
+
         tokenizer, model, weight, bias = self._model
-        encoded = tokenizer([text or " " for text, _ in pairs], add_special_tokens=False, verbose=False)["input_ids"]
-        claims = tokenizer([f"{CLAIM}{claim}{STATED}" for _, claim in pairs], add_special_tokens=False)["input_ids"]
+        marks = frozenset(tokenizer.all_special_tokens)
+
+        def tokenise(texts: Sequence[str], end: str = "") -> list[list[int]]:
+            plain = [break_marks(text, marks) + end or " " for text in texts]
+            *rows, last = tokenizer([*plain, end], add_special_tokens=False, verbose=False)["input_ids"]
+            return [row if len(row) <= LONGEST else [*row[: LONGEST - len(last)], *last] for row in rows]
+
+        encoded, claims = tokenise([text for text, _ in pairs]), tokenise([CLAIM + claim for _, claim in pairs], STATED)
         in_texts = groupby(sorted(range(len(pairs)), key=lambda place: pairs[place]), lambda place: pairs[place][0])
         groups = [[*places] for _, places in in_texts]
         parts = [group[first : first + CLAIMS] for group in groups for first in range(0, len(group), CLAIMS)]
-        rows = [(encoded[places[0]][:LONGEST], places) for places in parts]
+        rows = [(encoded[places[0]], places) for places in parts]
         rows.sort(key=lambda row: len(row[0]) + sum(len(claims[place]) for place in row[1]))
         lengths = [len(text) + sum(len(claims[place]) for place in places) for text, places in rows]
         for first, last in split_batches(lengths):
