@@ -174,6 +174,9 @@ def test_bundled_heads_know_every_labelled_answer_and_question_once():
     assert len(set(keys)) == len(keys) == 500 + 330 + 130  # answers, questions by name, and by text where it is known
     assert set(made["heads"]) == {*made["left_out"], "all"}
     assert set(SHORT_FROM) == set(READERS)
+    detector = open_detector()
+    assert detector.short_reader is detector.reader  # read once, and signed once
+    assert "short" not in detector.signature
 
 
 def test_a_frame_of_answers_is_scored_by_each_method():

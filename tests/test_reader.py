@@ -90,7 +90,7 @@ def test_a_compound_sentence_states_its_points_of_view_and_its_negation_does_not
     views = ["Zoos protect rare animals.", "Zoos are cruel to animals."]
     compound = "Some say that zoos protect rare animals, while others argue that zoos are cruel to animals."
     negated = "It is not true that zoos protect rare animals, nor that zoos are cruel to animals."
-    stated = open_reader().read([(text, view) for text in (compound, negated) for view in views])
+    stated = open_reader("embedded").read([(text, view) for text in (compound, negated) for view in views])
     assert (stated > 0.5).tolist() == [True, True, False, False]
 
 

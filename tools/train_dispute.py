@@ -47,7 +47,7 @@ def main() -> int:
     labels = labelled.label.to_numpy()
     counted = TfidfVectorizer(min_df=3, max_df=0.8, max_features=2_000, sublinear_tf=True).fit(labelled.text)
     words = dict(zip(counted.get_feature_names_out(), counted.idf_.round(4).tolist(), strict=True))
-    detector = Detector(fit_sentences(), words, {}, {}, "", open_reader(), open_reader())
+    detector = Detector(fit_sentences(), words, {}, {}, "", *[open_reader("embedded")] * 2)
     described = detector.describe(labelled.text.tolist())
     known = set(pd.read_csv(SENTENCES).text)
     written = [

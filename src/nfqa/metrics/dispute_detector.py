@@ -144,7 +144,7 @@ def open_detector(reader: str = "embedded") -> Detector:
     heads = {fold: Head(**head) for fold, head in fitted["heads"].items()}
     fold_of = {key: fold for fold, keys in fitted["left_out"].items() for key in keys}
     name = "+".join(hashlib.sha256(path.read_bytes()).hexdigest()[:12] for path in (SENTENCES, HEADS))
-    return Detector(fit_sentences(), fitted["words"], heads, fold_of, name, open_reader(), short_reader)
+    return Detector(fit_sentences(), fitted["words"], heads, fold_of, name, open_reader("embedded"), short_reader)
 
 
 def fit_sentences() -> Any:

