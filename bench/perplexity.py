@@ -122,7 +122,7 @@ def count_flops(config: Any, questions: Questions) -> float:
 
 
 def count_released_flops(config: Any, questions: Questions) -> float:
-    """The same of what the released way does: every token of the padded batch, every pair of a row."""
+    """Operations of the released way: every token of the padded batch, every pair of a row."""
     shapes = [(len(rows), max(len(row.tokens) for row in rows)) for rows in questions]
     return sum(_count_products(config, n * width, n * width**2, n * width) for n, width in shapes)
 

@@ -51,18 +51,19 @@ def make_results(root: Path) -> str:
         paper, name = papers[artefact.partition("/")[0]], artefact.partition("/")[2]
         row = pick(read_values(root / "results" / f"{artefact}.csv"), **key)
         star = r"\*" if row.origin == "stand-in" else ""
-        printed = _find_published(paper, name, key)
+        published = _find_published(paper, name, key)
+        printed = "–" if published is None else f"{published:.3f}"
         link = f"[{what}](notebooks/{paper.artefacts[name].notebook})"
         lines.append(f"| {link} | {row.said}{star} | {row.n:,} | {printed} |")
     return "\n".join(lines)
 
 
-def _find_published(paper: Paper, name: str, key: dict[str, object]) -> str:
-    """The published value of a row's metric, a dash where the paper has none."""
+def _find_published(paper: Paper, name: str, key: dict[str, object]) -> float | None:
+    """The published value of a row's metric, None where the paper has none."""
     published = paper.find_published(name)
     names = [column for column in ("dataset", "metric", "judge", "shots", "statistic") if column in published]
     rows = published[[all(row[column] == key.get(column, "") for column in names) for _, row in published.iterrows()]]
-    return f"{rows.published.item():.3f}" if len(rows) == 1 else "–"
+    return float(rows.published.item()) if len(rows) == 1 else None
 
 
 def draw_agreement(root: Path) -> None:
@@ -72,11 +73,11 @@ def draw_agreement(root: Path) -> None:
     for dataset in ("antique", "trec_dl_nf"):
         for label, key in FIGURE:
             names = key | {"dataset": dataset} | SPEARMAN
-            printed = _find_published(paper, "table_02", names) if "candidates" not in key else "–"
-            row = {"label": label, "panel": show_name(paper, dataset), "origin": "measured"}
+            published = None if "candidates" in key else _find_published(paper, "table_02", names)
+            row = {"label": label, "panel": show_name(paper, dataset), "origin": "measured", "published": published}
             if "judge" not in key or "candidates" in key:
                 row |= pick(table, **names)[["value", "low", "high", "resampled"]].to_dict()
-            rows.append(row | {"published": float(printed) if printed != "–" else None})
+            rows.append(row)
     use_style()
     figure = draw_intervals(
         pd.DataFrame(rows), xlabel="mean Spearman with people's grades inside a question", width=7.2

@@ -58,21 +58,28 @@ class LowRank(nn.Module):
     def __init__(self, layer: nn.Linear, rank: int) -> None:
         super().__init__()
         self.layer = layer
-        self.down = nn.Parameter(torch.randn(rank, layer.in_features) / (2 * rank**0.5))
+        self.down = nn.Parameter(self.start(rank, layer.in_features))
         self.up = nn.Parameter(torch.zeros(layer.out_features, rank))
+
+    @staticmethod
+    def start(rank: int, size: int) -> Tensor:
+        """D before training, [rank, size]."""
+        return torch.randn(rank, size) / (2 * rank**0.5)
 
     def forward(self, states: Tensor) -> Tensor:
         return self.layer(states) + 2 * (states @ self.down.T @ self.up.T)
 
 
-def add_low_rank(model: nn.Module, rank: int, ends: tuple[str, ...] = (".query", ".value")) -> dict[str, LowRank]:
+def add_low_rank(
+    model: nn.Module, rank: int, ends: tuple[str, ...] = (".query", ".value"), make: type[LowRank] = LowRank
+) -> dict[str, LowRank]:
     """Freeze a model, and put an addition beside each matrix whose name ends so: by the name of the layer."""
     model.requires_grad_(False)
     layers = {name: layer for name, layer in model.named_modules() if name.endswith(ends)}
     added = {}
     for name, layer in layers.items():
         parent, _, last = name.rpartition(".")
-        added[name] = LowRank(layer, rank)
+        added[name] = make(layer, rank)
         setattr(model.get_submodule(parent), last, added[name])
     return added
 

@@ -9,7 +9,6 @@ are left out. The loss is the cross-entropy. An hour on two cores, with bfloat16
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import random
@@ -17,10 +16,8 @@ import sys
 from collections.abc import Sequence
 
 import torch
-from safetensors.torch import save_file
 from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from nfqa.files.paths import find_root
 from nfqa.metrics.dispute_detector import DISPUTE
@@ -28,7 +25,8 @@ from nfqa.models.pretrained import Pretrained
 from nfqa.models.reader import CLAIM, LAYERS, READERS, STATED, LanguageReader, pack_claims
 from nfqa.models.roles import SMOLLM2
 from tools.train_coverage import Pair, negate_view, read_debatewise, read_perspectrum
-from tools.train_reader import make_texts, read_written
+from tools.train_judge import LowRank, add_low_rank
+from tools.train_reader import make_texts, read_table, read_written, run_steps, save_reader
 
 AGREED = "Everyone agrees about this."
 RECIPE = {"rank": 8, "rate": 5e-4, "warmup": 50, "tokens": 1024, "text": 150, "claims": 480, "seed": 0}
@@ -39,18 +37,17 @@ Text = tuple[str, list[tuple[str, bool]]]  # with claims, stated or not
 Item = tuple[list[int], list[list[int]], list[bool]]  # as tokens
 
 
-class Addition(nn.Module):
-    """A linear layer with a low-rank addition."""
+class Addition(LowRank):
+    """An addition to a layer in bfloat16; its own matrices stay in float32."""
 
-    def __init__(self, base: nn.Linear) -> None:
-        super().__init__()
-        self.weight, rank = base.weight, int(RECIPE["rank"])
-        self.down = nn.Parameter(torch.randn(rank, base.in_features) * base.in_features**-0.5)
-        self.up = nn.Parameter(torch.zeros(base.out_features, rank))
+    @staticmethod
+    def start(rank: int, size: int) -> Tensor:
+        """D before training, [rank, size]."""
+        return torch.randn(rank, size) * size**-0.5
 
     def forward(self, states: Tensor) -> Tensor:
         low = nn.functional.linear(states, self.down.bfloat16())
-        return nn.functional.linear(states, self.weight) + 2 * nn.functional.linear(low, self.up.bfloat16())
+        return self.layer(states) + 2 * nn.functional.linear(low, self.up.bfloat16())
 
 
 class Model(nn.Module):
@@ -62,12 +59,7 @@ class Model(nn.Module):
         opened = Pretrained(LanguageReader.spec, device="cpu", dtype="bfloat16")
         self.tokenizer, self.base = opened.tokenizer, opened.model.model
         self.base.layers = self.base.layers[:LAYERS]
-        self.base.requires_grad_(requires_grad=False)
-        linear = [(name, layer) for name, layer in self.base.named_modules() if isinstance(layer, nn.Linear)]
-        self.added = {name: Addition(layer) for name, layer in linear}
-        for name, layer in self.added.items():
-            parent, _, last = name.rpartition(".")
-            setattr(self.base.get_submodule(parent), last, layer)
+        self.added = add_low_rank(self.base, int(RECIPE["rank"]), ("_proj",), Addition)  # every matrix
         self.head = nn.Linear(self.base.config.hidden_size, 1)
         nn.init.normal_(self.head.weight, std=0.02)
         nn.init.zeros_(self.head.bias)
@@ -96,13 +88,6 @@ class Model(nn.Module):
     def _tokenise(self, text: str) -> list[int]:
         return self.tokenizer(text, add_special_tokens=False)["input_ids"]  # type: ignore[no-any-return]
 
-    def save(self) -> None:
-        """Write the additions in half precision, and the head, as `nfqa.models.reader` reads them."""
-        parts = {f"{name}.down": layer.down.detach().half() for name, layer in self.added.items()}
-        parts |= {f"{name}.up": (2 * layer.up.detach()).half() for name, layer in self.added.items()}
-        parts |= {f"head.{name}": part.detach() for name, part in self.head.named_parameters()}
-        save_file({name: part.contiguous() for name, part in parts.items()}, READERS[SMOLLM2])
-
 
 def measure(item: Item) -> int:
     """Tokens of a text and its claims."""
@@ -130,8 +115,8 @@ def read_texts() -> tuple[list[Text], dict[str, list[Pair]], random.Random]:
     for name, share in NEGATED.items():
         for _ in range(TIMES.get(name, 1)):
             texts += gather(sets[name], draw, share)
-    with (find_root() / "data" / "training" / "statements.csv").open(encoding="utf-8", newline="") as file:
-        labels = {row["text"]: row["label"] for row in csv.DictReader(file)}
+    table = read_table(find_root() / "data" / "training" / "statements.csv")
+    labels = {row["text"]: row["label"] for row in table}
     statements = [
         (text, claims + ([(AGREED, labels[text] == "denies")] if text in labels else []))
         for text, claims in gather(sets["statements"], draw)
@@ -159,19 +144,8 @@ def make_batches(items: Sequence[Item], draw: random.Random, tokens: int = int(R
 
 def train(model: Model, batches: Sequence[Sequence[Item]]) -> None:
     """One pass over the batches."""
-    weights = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimiser = torch.optim.AdamW(weights, lr=RECIPE["rate"], weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimiser, lambda step: min(1, (step + 1) / RECIPE["warmup"]) * max(0, 1 - step / len(batches))
-    )
-    for batch in tqdm(batches, unit="batch"):
-        labels = torch.tensor([float(stated) for *_, of_item in batch for stated in of_item]) * 0.94 + 0.03
-        loss = nn.functional.binary_cross_entropy_with_logits(model(batch), labels)
-        optimiser.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(weights, 1.0)
-        optimiser.step()
-        schedule.step()
+    stated = [[one for *_, labels in batch for one in labels] for batch in batches]
+    run_steps(model, batches, stated, RECIPE["rate"], int(RECIPE["warmup"]), len(batches))
 
 
 def main() -> int:
@@ -180,7 +154,7 @@ def main() -> int:
     model = Model()
     batches = make_batches(model.encode(texts), draw)
     train(model, batches)
-    model.save()
+    save_reader(model.added, model.head, READERS[SMOLLM2])
     aurocs = {}
     for name, pairs in left_out.items():
         with torch.inference_mode():

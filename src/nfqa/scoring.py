@@ -204,7 +204,7 @@ def score_file(job: Job, *, shard: int, engine: str, workers: int, gpus: float, 
 
 
 def _run_ray(job: Job, rows: list[dict[str, Any]], address: str, workers: int, gpus: float) -> Iterator[dict[str, Any]]:
-    """The same by Ray Data: workers that hold the models, each part scored again where one dies."""
+    """Score the parts by Ray Data: workers hold the models, and a part is scored again where one dies."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if not find_spec("ray"):
         raise ValueError("ray is not installed: pip install 'nfqa[ray]'")
@@ -240,7 +240,7 @@ def _summarise(job: Job, parts: Sequence[Part]) -> pd.DataFrame:
 
     files = [job.find(method, part.number) for method in job.methods for part in parts]
     notes = list(map(read_note, files))
-    of_parts, rows = notes[: len(parts)], sum(note["rows"] for note in notes)  # other methods say the same of a part
+    of_parts, rows = notes[: len(parts)], sum(note["rows"] for note in notes)  # each method repeats them
     counts = [job.warnings, *(note["warnings"] for note in of_parts), *(note["of_rows"] for note in notes)]
     tables = {"warnings": pd.DataFrame(sum(map(Counter, counts), Counter[str]()).items(), columns=["what", "count"])}
     if skipped := [why for note in of_parts for why in note["skipped"]]:

@@ -54,7 +54,7 @@ def score_coverage(answers: pd.DataFrame, views: pd.DataFrame, model: Embedder |
     answer_texts = pairs.text.fillna("")
     scores = np.full(len(pairs), np.nan)
     if isinstance(model, Reader):
-        signature = f"{model.signature}|passages:{PASSAGE}"
+        signature, notes = f"{model.signature}|passages:{PASSAGE}", [""] * len(pairs)
         scores[viewed] = read_coverage(answer_texts[viewed].tolist(), pairs.view_text[viewed].tolist(), model)
     else:
         signature, model = sign_coverage(model), model.tune(COVERAGE)
@@ -64,12 +64,11 @@ def score_coverage(answers: pd.DataFrame, views: pd.DataFrame, model: Embedder |
             for _, part in pairs[viewed].groupby("place", sort=False)
         ]
         scores[viewed] = np.concatenate([np.zeros(0), *cosines])
-    missing = np.where(np.isnan(scores), np.where(viewed, "no_text", "needs views"), "")
-    pairs = pairs.assign(metric="coverage", score=scores, missing=missing, signature=signature, note="")
-    if not isinstance(model, Reader):
         sentences = {text: split_answer(text) for text in answer_texts[viewed].unique()}  # once, beside several views
         both = zip(answer_texts, pairs.view_text, strict=True)
-        pairs = note_cut(pairs, [[*sentences[text], view] if view else [] for text, view in both], model)
+        notes = note_cut(pairs, [[*sentences[text], view] if view else [] for text, view in both], model).note.tolist()
+    missing = np.where(np.isnan(scores), np.where(viewed, "no_text", "needs views"), "")
+    pairs = pairs.assign(metric="coverage", score=scores, missing=missing, signature=signature, note=notes)
     return pairs.drop(columns=["place", "text", "view_text"])
 
 

