@@ -141,9 +141,9 @@ def test_check_fails_on_a_difference_without_a_reason_and_not_with_one(checkout:
     code, output = check("1.5")
     assert (code, "differs: +0.5000, no reason listed" in output) == (1, True)
     papers = checkout.root / "papers" / "made_up.csv"
-    papers.write_text(papers.read_text().replace("table,,", "table,known,Ours is 1.5000. Another draw."))
+    papers.write_text(papers.read_text().replace("table,,", "table,known,Measured here: 1.5000. Another draw."))
     code, output = check("1.5")
-    assert (code, "differs, explained: Ours is 1.5000. Another draw." in output) == (0, True)
+    assert (code, "differs, explained: Measured here: 1.5000. Another draw." in output) == (0, True)
     code, output = check("")
     assert (code, "missing: run `make reproduce`" in output) == (1, True)
     path.write_text("half a fi")

@@ -58,7 +58,7 @@ NUMBERS = """artefact,row,heading,dataset,metric,statistic,printed,unit,toleranc
 table_01,Overlap <i>,,one,overlap,tau,20.88,%,0.01,,,table,,
 table_01,Overlap <i>,,one,overlap,rho,9.50,%,0.01,,,table,,
 table_01,Overlap <i>,,two,overlap,tau,30.10,%,0.01,,,table,,
-table_01,Noise,,one,noise,tau,50.00,%,0.01,,,table,known,Ours is 0.1. It is noise.
+table_01,Noise,,one,noise,tau,50.00,%,0.01,,,table,known,Measured here: 0.1. It is noise.
 table_01,Judged,,one,judged,tau,41.20,%,0.01,judge,,table,,
 """
 
@@ -160,7 +160,7 @@ def test_page_has_the_papers_table_values_with_origin_and_proxies(site: Path) ->
     wanted = [
         "one, Overlap <i>, tau 0.2088 0.19 to 0.22 0.0123 90", "rho 0.101 90 7 constant 5; short 2 ● measured",
         "tau 4,026 90 ¶ paper", "tau 0.3333 0.31 to 0.35 90 ⇄ proxy embedded|impl:toy|v1", FUNCTION,
-        "⇄ proxy vectors in place of <i>Mistral</i>", "† differs, explained Ours is 0.1. It is noise.",
+        "⇄ proxy vectors in place of <i>Mistral</i>", "† differs, explained Measured here: 0.1. It is noise.",
     ]  # fmt: skip
     assert [words for words in wanted if words not in _see(page)] == []
 

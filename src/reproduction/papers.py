@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$")]
 Role = Literal["embedder", "judge", "generator", "evaluator", "searcher", "reranker"]
 STAND_IN = "stand-in"  # the origin of what is measured on other data or with another model than the paper's row
-OURS = r"Ours is (-?[0-9]+\.?([0-9]*))"  # how the reason of a difference begins: it excuses no other number
+OURS = r"Measured here: (-?[0-9]+\.?([0-9]*))"  # how the reason of a difference begins: it excuses no other number
 # columns of papers/*.csv that tell nothing of how ours is found: all others are conditions of a row of results
 PRINTED = ("artefact", "row", "heading", "printed", "unit", "tolerance", "needs", "setting", "read", "cause", "reason")
 _COMPARED = ("published", "decimals", "key", "value", "low", "high", "n", "origin", "verdict", "why")  # nor do these
