@@ -46,7 +46,7 @@ RESULTS = [  # artefact, what a row shows, and its columns in results
 
 def make_results(root: Path) -> str:
     """The README's table of results, as Markdown."""
-    papers, lines = read_papers(root), ["| result | value, 95 % interval | values | published |", "|---|---|---|---|"]
+    papers, lines = read_papers(root), ["| result | value, 95 % interval | n | published |", "|---|---|---|---|"]
     for artefact, what, key in RESULTS:
         paper, name = papers[artefact.partition("/")[0]], artefact.partition("/")[2]
         row = pick(read_values(root / "results" / f"{artefact}.csv"), **key)
@@ -54,7 +54,7 @@ def make_results(root: Path) -> str:
         published = _find_published(paper, name, key)
         printed = "–" if published is None else f"{published:.3f}"
         link = f"[{what}](notebooks/{paper.artefacts[name].notebook})"
-        lines.append(f"| {link} | {row.said}{star} | {row.n:,} | {printed} |")
+        lines.append(f"| {link} | {row.said}{star} | {row.resampled} | {printed} |")
     return "\n".join(lines)
 
 

@@ -34,7 +34,10 @@ if TYPE_CHECKING:
     from nfqa.models.embed import Embedder
     from nfqa.models.evaluator import Evaluator
 
-_TEXTS = ("question", "answer", "system", "metric", "view", "missing", "guarded", "note", "flags", "signature")
+_TEXTS = (
+    "question", "question_text", "answer", "system", "metric", "view", "point_of_view", "missing", "guarded", "note",
+    "flags", "signature",
+)  # fmt: skip
 _NUMBERS = {"grade": "float", "score": "float", "rank": "Int64", "probability": "float"}
 _MOST_ROWS = 100_000  # of scores.csv; parts hold all
 _SAMPLE = 16  # questions, to tell how long all will take
@@ -93,6 +96,7 @@ class Worker:
         empty = pd.DataFrame(list(excluded), columns=["question", "answer", "missing", "system"]).assign(signature="")
         unscored = (empty.assign(metric=name) for name in metrics)
         scores = sign_texts(pd.concat([scores, *unscored], ignore_index=True), frames.warnings)
+        scores["question_text"] = scores.question.map(frames.texts_by_name)
         texts = scores.reindex(columns=_TEXTS).astype(object).fillna("").astype(str)
         return texts.join(scores.reindex(columns=[*_NUMBERS]).astype(_NUMBERS))
 
