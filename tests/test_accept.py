@@ -116,7 +116,8 @@ def test_a_committed_notebook_keeps_tables_and_lines_alone(tmp_path: Path) -> No
     nbformat.validate(nbformat.read(path, as_version=4))
     cells = [cell for cell in read_cells(path) if cell["cell_type"] == "code"]
     assert [cell["execution_count"] for cell in cells] == [1, 2, 3]
-    assert [len(cell["outputs"]) for cell in cells] == [0, 2, 0]
+    assert [len(cell["outputs"]) for cell in cells] == [0, 2, 1]
+    assert "Not stored" in cells[2]["outputs"][0]["text"][0]  # in place of a dataset's texts
     line, table = cells[1]["outputs"]
     assert "".join(line["text"]) == "in ./build\n"
     assert "".join(table["data"]["text/html"]) == '<table><tr><td colspan="2">0.5 / 0.4</td></tr>\n</table>'

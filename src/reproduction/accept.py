@@ -19,6 +19,10 @@ from reproduction.papers import find_artefact, read_papers
 from reproduction.place import Place
 
 TEXTS = "texts"  # the tag of a cell that prints texts of an upstream dataset, which aren't committed
+_INSTEAD = {  # what is printed in place of the outputs of a cell, by its tag
+    TEXTS: "Not stored, as it prints texts of the datasets. Run the cell to see it.",
+    "figure": "The figure is stored in figures/.",
+}
 _INJECTED = "injected-parameters"  # papermill's
 
 
@@ -67,8 +71,10 @@ def keep_outputs(notebook: Path, executed: Path, root: Path, finding: str = "") 
     made = [cell for cell in run["cells"] if cell["cell_type"] == "code"]
     made = [cell for cell in made if _INJECTED not in cell["metadata"].get("tags", [])]
     for number, (cell, source) in enumerate(zip(cells, made, strict=True), 1):
-        outputs = [] if TEXTS in cell["metadata"].get("tags", []) else source["outputs"]
-        cell["outputs"] = [output for each in outputs for output in _clean_output(each, root)]
+        instead = [text for tag, text in _INSTEAD.items() if tag in cell["metadata"].get("tags", [])]
+        kept = [output for each in source["outputs"] for output in _clean_output(each, root)]
+        note = {"name": "stdout", "output_type": "stream", "text": instead}
+        cell["outputs"] = [note] if instead else kept
         cell["execution_count"] = number
     for cell in committed["cells"]:
         if ANSWER in cell["metadata"].get("tags", []):

@@ -53,7 +53,8 @@ class Lab(Roles):
         always = ("embedder", "evaluator")
         used = [role for role in self.artefact.roles if role in always or self.roles[role] != DEFAULTS[role]]
         roles = "".join(f" {role.capitalize()}: {self.roles[role]}." for role in used)
-        return f"{self.artefact.label}: {self.artefact.title}. Data: {what}.{roles}"
+        title = self.artefact.title.rstrip(".")
+        return f"{self.artefact.label}: {title}{'' if title.endswith('?') else '.'} Data: {what}.{roles}"
 
     # Data -------------------------------------------------------------------------------------------------------------
 

@@ -177,7 +177,7 @@ class Roles:
     def say_usage(self) -> str:
         """What this run asked, for the notebook's page alone: another run finds more in the journal."""
         if not self._askers:
-            return "No language model was asked: the judge role is filled by the embedded judge."
+            return "No language model was asked: `JUDGE=` names none."
         t = self.tally
         return (
             f"{t.verdicts:,} verdicts needed; {t.cached:,} completions from the journal, {t.requests:,} requested now"

@@ -68,7 +68,8 @@ def resample_means(
     """Each system's mean as measured and in resamples of the questions: what places of systems are found from.
 
     Args: scores: `over`, `system`, `score` and those of `by`; by: one or more conditions, each group of which has its
-        own means; over, within: as `average`. All groups and systems are resampled alike.
+        own means, of nine decimals, so that equal ones tie; over, within: as `average`. All groups and systems are
+        resampled alike.
     Returns: the columns of `by`, `resample` (0: as measured), `system`, `mean` over those of `over` with a score (NaN
         without any) and `units`, how many are drawn from.
     Raises: ValueError for a missing column, or two scores of one of `over` (or `within`) and system in a group.
@@ -85,7 +86,7 @@ def resample_means(
         table = group.pivot_table("score", over, "system", dropna=False).reindex(index)
         with np.errstate(invalid="ignore"):
             means = (counts @ table.fillna(0).to_numpy(np.float64)) / (counts @ table.notna().to_numpy(np.float64))
-        resampled = pd.DataFrame(means, columns=table.columns).rename_axis("resample").reset_index()
+        resampled = pd.DataFrame(means.round(9), columns=table.columns).rename_axis("resample").reset_index()
         frames.append(resampled.melt("resample", value_name="mean").assign(**key, units=len(index)))
     return pd.concat(frames, ignore_index=True)
 
