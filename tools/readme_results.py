@@ -76,7 +76,7 @@ def draw_agreement(root: Path) -> None:
             published = None if "candidates" in key else _find_published(paper, "table_02", names)
             row = {"label": label, "panel": show_name(paper, dataset), "origin": "measured", "published": published}
             if "judge" not in key or "candidates" in key:
-                row |= pick(table, **names)[["value", "low", "high", "resampled"]].to_dict()
+                row |= pick(table, **names)[["value", "low", "high", "resampled", "origin"]].to_dict()
             rows.append(row)
     use_style()
     figure = draw_intervals(

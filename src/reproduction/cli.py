@@ -97,6 +97,7 @@ def score(root: Path, score_file: Callable[[argparse.Namespace], int], arguments
     folder = arguments.out = (arguments.out or root / "build" / "scores" / arguments.file.stem).resolve()
     if score_file(arguments) or arguments.dry_run:
         return 0
+    from reproduction.accept import finish_report
     from reproduction.execute import execute_notebook
     from reproduction.papers import find_artefact, read_papers
 
@@ -106,7 +107,9 @@ def score(root: Path, score_file: Callable[[argparse.Namespace], int], arguments
     if failure:
         print(failure, file=sys.stderr)
         return 1
-    print("", *read_json(folder / f"{name}.json")["findings"], f"report: {page}", sep="\n")
+    findings = read_json(folder / f"{name}.json")["findings"]
+    finish_report(page, findings[0])
+    print("", *findings, f"report: {page}", sep="\n")
     return 0
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import sys
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +41,12 @@ def convert_gguf(file: Path) -> Path:
     try:
         with lock_file(folder.with_suffix(".lock"), waiting, wait=True):
             if not folder.is_dir():
+                print(f"converting {file.name} once, in about half a minute", file=sys.stderr)
                 shutil.rmtree(scratch, ignore_errors=True)  # of a process that was killed
                 try:
-                    for part in _read_model(file):
-                        part.save_pretrained(scratch)
+                    with redirect_stderr(StringIO()):  # bars that no setting hides
+                        for part in _read_model(file):
+                            part.save_pretrained(scratch)
                     scratch.rename(folder)
                 finally:
                     shutil.rmtree(scratch, ignore_errors=True)
