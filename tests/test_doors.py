@@ -71,7 +71,7 @@ def test_a_file_of_each_kind_is_scored_with_a_report(place: Checkout, tmp_path, 
     done = place.run("score", str(tmp_path / "my.jsonl"), "--out", str(tmp_path / "scores"), DATA="", PROFILE="")
     assert done.returncode == 0, done.stdout + done.stderr
     assert words in done.stdout
-    assert "No two systems are compared: an interval needs five questions" in done.stdout
+    assert "Not tested: an interval needs five questions" in done.stdout
     made = {path.name for path in (tmp_path / "scores").iterdir()}
     assert {"parts", "scores.csv", "summary.csv", "report.ipynb", "use_your_own_answers.png"} <= made
 

@@ -48,7 +48,8 @@ def list_misprints(root: Path, paper: Paper) -> list[str]:
         "needs names no role, and nothing listed under names": ~table.needs.str.split("; ").map(known.issuperset),
         "expected an artefact of the paper": ~table.artefact.isin(list(paper.artefacts)),
         "cause is 'known', 'unknown' or empty": ~table.cause.isin(["", "known", "unknown"]),
-        'the reason of a cause begins with "Ours is NUMBER"': (table.cause != "") & ~table.reason.str.match(OURS),
+        'the reason of a cause begins with "Measured here: NUMBER"': (table.cause != "")
+        & ~table.reason.str.match(OURS),
         "a correlation or share is at most 1": bounded & (numbers.abs() > 1 + 99 * percent),
         "a cell is duplicated": table.duplicated(["artefact", "row", "dataset", "heading", "statistic"]),
         "unit is '%' or empty": ~table.unit.isin(["", "%"]),
@@ -60,7 +61,7 @@ def list_misprints(root: Path, paper: Paper) -> list[str]:
     ("old", "new", "words"),
     [
         ("1.00", "٣", "line 2: printed"),
-        ("table,,", "table,known,so it is", 'line 2: the reason of a cause begins with "Ours is NUMBER"'),
+        ("table,,", "table,known,so it is", 'line 2: the reason of a cause begins with "Measured here: NUMBER"'),
         ("number,1.00", "kendall,1.20", "line 2: a correlation or share is at most 1"),
         (
             "first,Ours",

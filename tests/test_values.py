@@ -162,7 +162,7 @@ def test_several_differences_are_listed_by_what_their_intervals_say_in_the_words
         (np.nan, NONE, "judge", "not run"),
         (0.25, NONE, "known", "differs, explained"),
         (0.25, NONE, "unknown", "differs, cause unknown"),
-        (0.2591, NONE, "known", "differs, explained"),  # a unit of the last digit of "Ours is 0.25"
+        (0.2591, NONE, "known", "differs, explained"),  # a unit of the last digit of "Measured here: 0.25"
         (0.27, NONE, "known", "differs"),  # another number than the listed one
     ],
 )
@@ -170,7 +170,7 @@ def test_a_verdict_follows_from_digits_tolerance_interval_needs_and_listed_reaso
     tmp_path: Path, value: float, interval: tuple[float, float], rest: str, verdict: str
 ) -> None:
     needs, cause = (rest, "") if rest == "judge" else ("", rest)
-    paper = write_paper(tmp_path, f"t,S,,d,m,kendall,0.2088,,0.01,{needs},,table,{cause},Ours is 0.25. Why")
+    paper = write_paper(tmp_path, f"t,S,,d,m,kendall,0.2088,,0.01,{needs},,table,{cause},Measured here: 0.25. Why")
     row = {"dataset": "d", "metric": "m", "statistic": "kendall", "value": value, "low": interval[0]}
     frame = pd.DataFrame([row | {"high": interval[1]}])
     table = tidy_values(frame, origin="measured", exact=True)

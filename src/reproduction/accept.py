@@ -72,9 +72,9 @@ def keep_outputs(notebook: Path, executed: Path, root: Path, finding: str = "") 
     made = [cell for cell in made if _INJECTED not in cell["metadata"].get("tags", [])]
     for number, (cell, source) in enumerate(zip(cells, made, strict=True), 1):
         instead = [text for tag, text in _INSTEAD.items() if tag in cell["metadata"].get("tags", [])]
-        kept = [output for each in source["outputs"] for output in _clean_output(each, root)]
+        outputs = [output for each in source["outputs"] for output in _clean_output(each, root)]
         note = {"name": "stdout", "output_type": "stream", "text": instead}
-        cell["outputs"] = [note] if instead else kept
+        cell["outputs"] = [note] if instead else outputs
         cell["execution_count"] = number
     _write_answer(committed, finding)
     write_text(notebook, json.dumps(committed, indent=1, ensure_ascii=False) + "\n")
