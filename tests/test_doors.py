@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import FIRST, PROJECT, Checkout, commit_all, copy_project
 from notebook_cells import run_all_here, run_here
@@ -74,6 +75,10 @@ def test_a_file_of_each_kind_is_scored_with_a_report(place: Checkout, tmp_path, 
     assert "Not tested: an interval needs five questions" in done.stdout
     made = {path.name for path in (tmp_path / "scores").iterdir()}
     assert {"parts", "scores.csv", "summary.csv", "report.ipynb", "use_your_own_answers.png"} <= made
+    report = (tmp_path / "scores" / "report.ipynb").read_text()
+    assert ("**Answer.** Not tested" in report, "(use_your_own_answers.png)" in report) == (True, True)
+    columns = pd.read_csv(tmp_path / "scores" / "scores.csv").dropna(subset="score")
+    assert columns.question_text.notna().all()
 
 
 def test_scoring_refuses_what_would_change_nothing(place: Checkout, tmp_path) -> None:
