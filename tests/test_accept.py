@@ -12,11 +12,11 @@ import nbformat
 import pytest
 from conftest import PROJECT
 
-from reproduction.accept import TEXTS, keep_outputs
+from reproduction.accept import TEXTS, finish_report, keep_outputs
 from reproduction.data.load import load
 from reproduction.data.registry import fetch_file, has_file, read_registry
 from reproduction.data.web import FRAMES, load_frame
-from reproduction.notebooks import read_cells
+from reproduction.notebooks import ANSWER, read_cells
 
 NOTEBOOKS = sorted((PROJECT / "notebooks").glob("*/*.ipynb"))
 MOST = 60 * 1024  # bytes of a notebook
@@ -124,3 +124,11 @@ def test_a_committed_notebook_keeps_tables_and_lines_alone(tmp_path: Path) -> No
     before = path.read_bytes()
     keep_outputs(path, executed, tmp_path)
     assert path.read_bytes() == before
+
+
+def test_a_report_has_its_own_answer_and_the_picture_beside_it(tmp_path: Path) -> None:
+    answer = nbformat.v4.new_markdown_cell("**Answer.** Of the example.", metadata={"tags": [ANSWER]})
+    write(tmp_path / "report.ipynb", [answer, nbformat.v4.new_markdown_cell("![A](../../figures/linkage/a.png)")])
+    finish_report(tmp_path / "report.ipynb", "Not tested.")
+    cells = [cell["source"] for cell in read_cells(tmp_path / "report.ipynb")]
+    assert cells == ["**Answer.** Not tested.", "![A](a.png)"]

@@ -75,8 +75,6 @@ def test_a_file_of_each_kind_is_scored_with_a_report(place: Checkout, tmp_path, 
     assert "Not tested: an interval needs five questions" in done.stdout
     made = {path.name for path in (tmp_path / "scores").iterdir()}
     assert {"parts", "scores.csv", "summary.csv", "report.ipynb", "use_your_own_answers.png"} <= made
-    report = (tmp_path / "scores" / "report.ipynb").read_text()
-    assert ("**Answer.** Not tested" in report, "(use_your_own_answers.png)" in report) == (True, True)
     columns = pd.read_csv(tmp_path / "scores" / "scores.csv").dropna(subset="score")
     assert columns.question_text.notna().all()
 
