@@ -22,6 +22,10 @@ SMOLLM2 = (
     "SmolLM2 135M in place of Mistral or ChatGPT, on a random sample of questions and candidates, read from the"
     " probabilities of the next token"
 )
+WRITTEN = (
+    "60 questions with answers and 100 statements that a language model wrote for this test, in place of answers to"
+    " DebateQA's questions"
+)
 
 
 def open_with_results(name: str, out: Path) -> tuple[Lab, pd.DataFrame]:
@@ -52,8 +56,9 @@ def draw_lines() -> object:
         (
             "linkage/table_07",
             {"stand-in"},
-            [f"* proxy (every row): {JUDGE}", f"* proxy (every row): {SMOLLM2}"],
+            [f"* proxy: {JUDGE}", f"* proxy: {SMOLLM2}"],
         ),
+        ("debateqa/user_answers", {"stand-in"}, [f"* proxy (every row): {WRITTEN}"]),
         ("linkage/consistency", {"paper"}, []),
     ],
 )

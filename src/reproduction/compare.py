@@ -33,16 +33,20 @@ def mark_stand_ins(paper: Paper, name: str, table: pd.DataFrame) -> pd.DataFrame
     return table
 
 
-def list_replaced(paper: Paper, name: str, table: pd.DataFrame) -> list[str]:
-    """Which proxy is in place of what in an artefact's values, one sentence each."""
-    replaced = table[table.origin == STAND_IN]
-    return [entry.says for entry in paper.list_stand_ins(name) if query_rows(replaced, entry.rows).any()]
+def list_replaced(paper: Paper, name: str, table: pd.DataFrame) -> dict[str, bool]:
+    """Which proxies are in place of what in an artefact's values, a sentence each, and whether every value is by it."""
+    measured = table[table.origin != "paper"]
+    rows = {
+        entry.says: query_rows(measured, entry.rows) & (measured.origin == STAND_IN)
+        for entry in paper.list_stand_ins(name)
+    }
+    return {says: each.all() for says, each in rows.items() if each.any()}
 
 
 def note_stand_ins(paper: Paper, name: str, table: pd.DataFrame) -> str:
     """What goes below a table or a figure in which proxies are marked by an asterisk, a line each; "" without any."""
-    every = " (every row)" if table.origin.isin([STAND_IN, "paper"]).all() else ""
-    return "\n".join(f"* proxy{every}: {says}" for says in list_replaced(paper, name, table))
+    replaced = list_replaced(paper, name, table).items()
+    return "\n".join(f"* proxy{' (every row)' if every else ''}: {says}" for says, every in replaced)
 
 
 def compare_published(paper: Paper, name: str, table: pd.DataFrame | None) -> pd.DataFrame:

@@ -95,7 +95,7 @@ def execute_notebook(notebook: Path, executed: Path, parameters: Mapping[str, An
     for _ in range(2):
         try:
             papermill.execute_notebook(notebook, executed, dict(parameters), kernel_name="python3", progress_bar=False,
-                                       cwd=folder, start_timeout=120)  # fmt: skip
+                                       cwd=folder, start_timeout=120, extra_arguments=["--log-level=ERROR"])  # fmt: skip
             return ""
         except papermill.PapermillExecutionError as error:
             if error.ename == "KeyboardInterrupt":  # a signal to all processes of a run came here first
