@@ -92,10 +92,11 @@ def execute_notebook(notebook: Path, executed: Path, parameters: Mapping[str, An
     sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
     import papermill
 
+    options = {"kernel_name": "python3", "progress_bar": False, "cwd": folder, "start_timeout": 120}
+    options |= {"extra_arguments": ["--log-level=ERROR"]}  # a kernel warns of its own local connection
     for _ in range(2):
         try:
-            papermill.execute_notebook(notebook, executed, dict(parameters), kernel_name="python3", progress_bar=False,
-                                       cwd=folder, start_timeout=120, extra_arguments=["--log-level=ERROR"])  # fmt: skip
+            papermill.execute_notebook(notebook, executed, dict(parameters), **options)
             return ""
         except papermill.PapermillExecutionError as error:
             if error.ename == "KeyboardInterrupt":  # a signal to all processes of a run came here first
