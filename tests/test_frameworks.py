@@ -32,18 +32,19 @@ from deepeval.test_case import LLMTestCase
 from nfqa.frameworks.deepeval_metrics import NfqaMetric
 from lm_eval.api.model import LM
 from lm_eval.tasks import TaskManager
-from nfqa.frameworks.inspect_scorers import dispute_awareness, linkage_rank, perspective_diversity
+from nfqa.frameworks.inspect_scorers import coverage, dispute_awareness, linkage_rank, perspective_diversity
 
 asked = json.loads(sys.argv[1])
 written = ModelOutput.from_content("mockllm/model", asked["answer"])
 written.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)  # or it fetches a tokenizer, to count
 model = get_model("mockllm/model", custom_outputs=[written])
 sample = Sample(input=asked["question"], metadata=asked["given"])
-scorers = [perspective_diversity(evaluator="embedded:tiny"), dispute_awareness(), linkage_rank()]
+scorers = [perspective_diversity(evaluator="embedded:tiny"), dispute_awareness(), linkage_rank(), coverage()]
 (log,) = run(Task(dataset=[sample], scorer=scorers), model=model, display="none", log_dir=sys.argv[2])
 found = {"inspect": {name: score.value for name, score in log.samples[0].scores.items()}, "deepeval": {}}
 case = LLMTestCase(input=asked["question"], actual_output=asked["answer"], metadata=asked["given"])
-for name, threshold, how in [("perspective_diversity", 1, {"evaluator": "embedded:tiny"}), ("linkage", 4, {})]:
+tiny = {"evaluator": "embedded:tiny"}
+for name, threshold, how in [("perspective_diversity", 1, tiny), ("linkage", 4, {}), ("coverage", 0.1, {})]:
     metric = NfqaMetric(name, threshold=threshold, **how)
     asyncio.run(metric.a_measure(case))
     found["deepeval"][name] = [metric.score, metric.is_successful()]
@@ -102,14 +103,22 @@ def test_scores_are_those_of_the_library(tmp_path: Path) -> None:
     line["answers"] = [ASKED["answer"]]
     diversity = nfqa.perspective_diversity([line], "embedded:tiny").score.item()
     rank, aware = nfqa.linkage([line])["rank"].item(), nfqa.dispute_awareness([line]).score.item()
-    expected = {"perspective_diversity": diversity, "dispute_awareness": aware, "linkage_rank": rank}
+    covered = nfqa.coverage([line]).score.mean()
+    expected = {
+        "perspective_diversity": diversity,
+        "dispute_awareness": aware,
+        "linkage_rank": rank,
+        "coverage": covered,
+    }
     assert found["inspect"] == pytest.approx(expected, rel=1e-5)
     assert found["deepeval"] == {
         "perspective_diversity": [pytest.approx(diversity, rel=1e-5), False],
         "linkage": [rank, True],
+        "coverage": [pytest.approx(covered, rel=1e-5), True],
     }
     assert found["empty"] == [True, False, "empty answer"]
     assert found["harness"]["perspective_diversity,none"] == pytest.approx(diversity, rel=1e-5)
+    assert found["harness"]["coverage,none"] == pytest.approx(covered, rel=1e-5)
     assert found["harness"]["dispute_awareness,none"] == aware
     assert "--metadata" in found["refused"][0]
     assert "wrong.jsonl, line 2: partial_answers" in found["refused"][1]

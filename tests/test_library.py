@@ -317,6 +317,32 @@ def test_scores_of_several_methods_are_summarised_by_system_and_question() -> No
     assert rows.loc[("da", "y"), ["low", "high"]].tolist() == pytest.approx([share.low, share.high])
 
 
+def test_systems_are_compared_on_the_questions_that_both_have_a_score_for() -> None:
+    texts = {  # z has no text, and a flag where its answer repeats the question
+        "old": ["yes no", "people disagree", "both", "no one", "yes", "maybe", "a b"],
+        "new": ["yes", "people say no", "some say both", "one", "no", "yes maybe", "Why 6?"],
+        "z": [""] * 7,
+    }
+    lines = [
+        {"question": f"Why {n}?", "partial_answers": ["Yes, people do.", "No one does."],
+         "answers": [{"system": system, "text": each[n]} for system, each in texts.items()]} for n in range(7)
+    ]  # fmt: skip
+    frames = nfqa.read(lines)
+    scores = pd.concat([nfqa.coverage(frames, LetterEmbedder()), nfqa.dispute_awareness(frames)])
+    assert (scores[scores.system == "z"].missing == "empty answer").all()
+    means = nfqa.summarise(scores).set_index(["metric", "system"])
+    assert means.loc["coverage"].loc["z", ["n", "dropped", "dropped_because"]].tolist() == [0, 7, "empty answer: 7"]
+    differences = nfqa.compare(scores, "old").set_index(["metric", "system"])
+    wide = scores[scores.metric == "coverage"].pivot_table(index="question", columns="system", values="score")
+    gap = (wide.new - wide.old).drop("Why 6?")  # flagged
+    row = differences.loc[("coverage", "new")]
+    ends = stats.t.interval(0.95, 5, gap.mean(), gap.sem())
+    assert (row.value, row.low, row.high, row.n) == pytest.approx((gap.mean(), *ends, 6))
+    assert list(differences.loc["coverage"].index) == ["new"]  # z shares no question
+    with pytest.raises(ValueError, match="'odl'; did you mean old"):
+        nfqa.compare(scores, "odl")
+
+
 def test_scores_have_the_flags_of_their_answers_that_concern_who_scores() -> None:
     german = "Wasser kocht auf Meereshöhe bei hundert Grad, weiter oben früher, weil der Luftdruck dort sinkt."
     answers = [{"id": "a", "text": f"{german} {german}"}, {"id": "b", "text": "Yes"}]

@@ -71,7 +71,7 @@ def test_scores_are_those_of_the_library(lines: Path) -> None:
     blank = {"keep_default_na": False, "na_values": {"low": "", "high": ""}}  # all alike: no interval
     pd.testing.assert_frame_equal(pd.read_csv(lines.parent / "out" / "summary.csv", **blank), summary)
     of_library = nfqa.summarise(read_scores(lines), by=["metric"]).sort_values(["metric", "system"], ignore_index=True)
-    sorted_rows = summary.drop(columns="label").sort_values(["metric", "system"], ignore_index=True)
+    sorted_rows = summary.drop(columns=["label", "signature"]).sort_values(["metric", "system"], ignore_index=True)
     pd.testing.assert_frame_equal(of_library, sorted_rows, rtol=1e-12)
 
 
@@ -135,6 +135,25 @@ def test_flagged_answers_count_in_no_mean_and_are_counted(tmp_path: Path) -> Non
     assert scores.score.notna().all()
     warnings = pd.read_csv(tmp_path / "out" / "warnings.csv", index_col="what")["count"]
     assert warnings["flag repeats_question"] == 6
+
+
+def test_empty_answers_are_rows_and_systems_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [make_line(number) for number in range(6)]
+    lines[2]["answers"][0]["text"] = " "
+    write_items(tmp_path / "answers.jsonl", lines)
+    out = tmp_path / "out"
+    assert main(["score", str(tmp_path / "answers.jsonl"), f"--out={out}", "--methods=rouge"]) == 0
+    printed = capsys.readouterr()
+    assert "minus x (shared questions)" in printed.out
+    assert "empty answer: 1" in printed.out
+    assert "scoring by rouge: 100 %" in printed.err
+    scores = read_scores(tmp_path / "answers.jsonl")
+    assert scores[scores.missing == "empty answer"].metric.sort_values().tolist() == METRICS
+    differences = pd.read_csv(out / "differences.csv").set_index("metric").loc["rougel"]
+    gaps = scores[scores.metric == "rougel"].pivot(index="question", columns="system", values="score")
+    expected = ["y", "x", 5, pytest.approx((gaps.y - gaps.x).mean())]
+    assert differences[["system", "difference_from", "n", "value"]].tolist() == expected
+    assert pd.read_csv(out / "summary.csv").signature.str.contains("rouge").all()
 
 
 def test_a_text_that_a_spreadsheet_would_run_is_escaped(tmp_path: Path) -> None:

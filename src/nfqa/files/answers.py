@@ -196,6 +196,7 @@ def _make_question(
     refuse_repeats((answer.id for answer in line.answers if answer.id), f"{where}: the answers' id")
     for field, value in (("id", identifier), ("question", line.question)):
         refuse_twin(seen, where, field, value)
+    counts["repeated_answers"] += len(line.answers) - len({(each.system, each.text) for each in line.answers})
     answers, excluded = list[Answer](), list[Excluded]()
     for identity, each in zip(_name_answers(line.answers, counts), line.answers, strict=True):
         if lack := name_lack(each.text):

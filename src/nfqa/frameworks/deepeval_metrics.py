@@ -12,9 +12,9 @@ from nfqa.frameworks import Measure, score_answer
 
 
 class NfqaMetric(BaseMetric):
-    """P.D., D.A. or the LINKAGE rank of the actual output; the test case's metadata hold what `score_answer` needs.
+    """Coverage, P.D., D.A. or the LINKAGE rank of the actual output; the metadata hold what `score_answer` needs.
 
-    A test succeeds where D.A. is at least the threshold, or P.D. or the rank at most.
+    A test succeeds where coverage or D.A. is at least the threshold, or P.D. or the rank at most.
     Args: options: as the function in `nfqa`.
     """
 
@@ -34,7 +34,7 @@ class NfqaMetric(BaseMetric):
 
     def is_successful(self) -> bool:
         """Whether there is a score on the right side of the threshold."""
-        above, limit = self.measured == "dispute_awareness", self.threshold or 0.0
+        above, limit = self.measured in ("coverage", "dispute_awareness"), self.threshold or 0.0
         score = float("nan") if self.score is None else self.score
         self.success = score >= limit if above else score <= limit
         return self.success

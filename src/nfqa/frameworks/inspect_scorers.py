@@ -1,4 +1,4 @@
-"""Scorers for Inspect: `Task(scorer=perspective_diversity())`, with partial answers in each sample's metadata."""
+"""Scorers for Inspect: `Task(scorer=coverage())`, with partial answers in each sample's metadata."""
 
 from __future__ import annotations
 
@@ -20,6 +20,12 @@ def _make(measure: Measure, options: dict[str, Any]) -> Scorer:
         return Score(value=value, answer=answer, explanation=missing or None, reason=missing or None)
 
     return score
+
+
+@scorer(metrics=[mean(), stderr()])
+def coverage(**options: Any) -> Scorer:
+    """Coverage of the completion, 0 to 1; metadata: partial_answers. options: as `nfqa.coverage`."""
+    return _make("coverage", options)
 
 
 @scorer(metrics=[mean(), stderr()])

@@ -9,9 +9,18 @@ from typing import Any, Literal, get_args
 import pandas as pd
 
 from nfqa.files.json_lines import suggest
+from nfqa.files.records import Excluded
 from nfqa.kernels.correlation import Coefficient
-from nfqa.metrics.statistics import METHODS, average, correlate, count_reasons, list_conditions, require_columns
-from nfqa.metrics.systems import summarise_systems
+from nfqa.metrics.statistics import (
+    METHODS,
+    average,
+    correlate,
+    count_reasons,
+    list_conditions,
+    require_columns,
+    subtract,
+)
+from nfqa.metrics.systems import drop_flagged, summarise_systems
 
 Graders = Literal["one", "mean"]
 WAYS = (  # the columns in which the library's functions write how a score was made
@@ -19,6 +28,15 @@ WAYS = (  # the columns in which the library's functions write how a score was m
     "output", "signature",
 )  # fmt: skip
 _ANSWER = ("dataset", "question", "answer", "system")
+
+
+def add_excluded(scores: pd.DataFrame, excluded: Sequence[Excluded]) -> pd.DataFrame:
+    """Scores with a row for each answer that says nothing: without a score, `missing` says why, under each way."""
+    ways = scores[[name for name in WAYS if name in scores]]
+    ways = ways.sort_values("signature", ascending=False, kind="stable").drop_duplicates(ways.columns.drop("signature"))
+    rows = pd.DataFrame(list(excluded), columns=["question", "answer", "missing", "system"]).merge(ways, how="cross")
+    texts = dict.fromkeys(scores.columns.intersection(["view", "guarded", "note", "flags"]), "")
+    return pd.concat([scores, rows.assign(**texts)], ignore_index=True) if len(rows) else scores
 
 
 def list_scores(scores: pd.DataFrame, by: str | Sequence[str] | None = None) -> tuple[pd.DataFrame, list[str]]:
@@ -137,6 +155,23 @@ def summarise(scores: pd.DataFrame, *, by: str | Sequence[str] | None) -> pd.Dat
     blank = rows.reindex(columns=[*ways, "system"]).astype(object).fillna("")
     summary = summarise_systems([rows.assign(**blank)], ways)
     return summary[sorted(summary, key="signature".__eq__)]  # the longest comes last
+
+
+def compare(scores: pd.DataFrame, other: str, *, by: str | Sequence[str] | None) -> pd.DataFrame:
+    """As `nfqa.compare` has it."""
+    rows, ways = list_scores(scores, by)
+    require_columns(rows, ["system"])
+    rows = drop_flagged(rows) if "flags" in rows else rows
+    if other not in (systems := rows.system.unique()):
+        raise ValueError(f"no score is of system {other!r}; {suggest(other, systems)}known: {', '.join(systems[:20])}")
+    blank = rows.reindex(columns=ways).astype(object).fillna("")
+    means = rows.assign(**blank).groupby([*ways, "system", "question"], sort=False).score.mean()
+    means = means.dropna().rename("measured").reset_index().assign(statistic="difference", missing="")
+    pairs = means[means.system == other][[*ways, "question"]]
+    means = means.merge(pairs)  # n counts the questions of both
+    differences = subtract(means, means.system == other, across=["system"], named=other)
+    columns = [*ways, "system", "difference_from", "statistic", "value", "low", "high", "n", "resampled"]
+    return differences.reindex(columns=sorted(columns, key="signature".__eq__))
 
 
 def _read_numbers(frame: pd.DataFrame, column: str, frame_name: str) -> pd.Series:

@@ -14,7 +14,9 @@ from nfqa.files.readers import read_debateqa
 from nfqa.frameworks import score_answer
 
 
-def load_questions(*, questions: str = "", evaluator: str = "embedded:small", **_: Any) -> dict[str, Dataset]:
+def load_questions(
+    *, questions: str = "", evaluator: str = "embedded:small", reader: str = "", **_: Any
+) -> dict[str, Dataset]:
     """A file of questions as DebateQA releases them, as the split "test".
 
     Arguments come from the harness's `--metadata`; those of its own are passed over.
@@ -26,13 +28,14 @@ def load_questions(*, questions: str = "", evaluator: str = "embedded:small", **
     if not debates:
         raise ValueError(f"{questions}: holds no question; expected DebateQA's lines, as test.jsonl")
     rows = [{"question": q.text, "views": [view.text for view in q.partial_answers]} for q in debates]
-    return {"test": Dataset.from_list([row | {"evaluator": evaluator} for row in rows])}
+    return {"test": Dataset.from_list([row | {"evaluator": evaluator, "reader": reader} for row in rows])}
 
 
 def score(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
-    """P.D. and D.A. of a model's answer, those that it has."""
+    """Coverage, P.D. and D.A. of a model's answer, those that it has."""
     pair, metadata = (doc["question"], results[0]), {"partial_answers": doc["views"]}
     scores = {
+        "coverage": score_answer("coverage", *pair, metadata, reader=doc["reader"])[0],
         "perspective_diversity": score_answer("perspective_diversity", *pair, metadata, evaluator=doc["evaluator"])[0],
         "dispute_awareness": score_answer("dispute_awareness", *pair, metadata)[0],
     }
