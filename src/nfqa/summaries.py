@@ -69,7 +69,8 @@ def compare(scores: pd.DataFrame, other: str, *, by: str | Sequence[str] | None 
     Args: scores, by: as `summarise`, whose means may be over different questions; other: the system to compare with.
     Returns: a row for each way of scoring and each other system: the columns that describe the way, system,
         difference_from, statistic ("difference"), value, low and high (a 95 % t interval of the paired differences,
-        from five questions on), n (questions), resampled and signature.
+        from five questions on), n (questions), resampled, dropped (questions of the system that are not shared) and
+        signature.
     Raises: ValueError for a missing column, an unknown system, or several scores of an answer.
     """
     from nfqa.metrics.grades import compare

@@ -165,13 +165,17 @@ def compare(scores: pd.DataFrame, other: str, *, by: str | Sequence[str] | None)
     if other not in (systems := rows.system.unique()):
         raise ValueError(f"no score is of system {other!r}; {suggest(other, systems)}known: {', '.join(systems[:20])}")
     blank = rows.reindex(columns=ways).astype(object).fillna("")
-    means = rows.assign(**blank).groupby([*ways, "system", "question"], sort=False).score.mean()
-    means = means.dropna().rename("measured").reset_index().assign(statistic="difference", missing="")
-    pairs = means[means.system == other][[*ways, "question"]]
-    means = means.merge(pairs)  # n counts the questions of both
+    every = rows.assign(**blank).groupby([*ways, "system", "question"], sort=False).score.mean().rename("measured")
+    answered = every.groupby(level=[*ways, "system"], sort=False).size().rename("dropped").reset_index()
+    means = every.dropna().reset_index().assign(statistic="difference", missing="")
+    means = means.merge(means[means.system == other][[*ways, "question"]])  # n counts the questions of both
     differences = subtract(means, means.system == other, across=["system"], named=other)
-    columns = [*ways, "system", "difference_from", "statistic", "value", "low", "high", "n", "resampled"]
-    return differences.reindex(columns=sorted(columns, key="signature".__eq__))
+    columns = [*ways, "system", "difference_from", "statistic", "value", "low", "high", "n", "resampled", "dropped"]
+    if differences.empty:
+        return pd.DataFrame(columns=columns)
+    differences = differences.drop(columns=["dropped"], errors="ignore").merge(answered, "left")
+    differences["dropped"] -= differences.n
+    return differences[sorted(columns, key="signature".__eq__)]
 
 
 def _read_numbers(frame: pd.DataFrame, column: str, frame_name: str) -> pd.Series:
