@@ -33,7 +33,7 @@ RESULTS = [  # artefact, what a row shows, and its columns in results
      FIGURE[2][1] | ANTIQUE),
     ("debateqa/sensitivity", "P.D. falls with each point of view copied into an answer: share of claims",
      PD | {"dataset": "debatewise", "statistic": "falls_at_every_step", "form": "exact"}),
-    ("debateqa/human_alignment", "P.D. and people's ratings of single answers: Spearman",
+    ("debateqa/human_alignment", "P.D., sign reversed, and people's ratings of single answers: Spearman",
      PD | {"dataset": "overton", "level": "item"} | SPEARMAN),
     ("debateqa/stated_views", "P.D. detects whether a web passage states a point of view: AUROC",
      STATED | {"metric": "pd_view", "evaluator": "small"}),

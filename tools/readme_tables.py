@@ -44,15 +44,21 @@ def make_users_table(root: Path) -> str:
     return wide.set_axis([show_name(paper, name) for name in USERS]).rename_axis("").to_markdown()
 
 
+WAYS = {
+    "published numbers": "by published numbers", "measured here": "by measurements here", "proxy": "with a proxy",
+}  # fmt: skip
+
+
 def make_claims(root: Path) -> str:
     """What each paper's verdict is, and how many claims have each, as Markdown."""
     papers = {"LINKAGE": read_papers(root)["linkage"], "DebateQA": read_papers(root)["debateqa"]}
     claims = pd.concat({name: judge_claims(paper, root / "results") for name, paper in papers.items()})
     counts = count_claims(claims)
-    of_sides = "; ".join(f"{side}: {_say_row(row)}" for side, row in counts.iterrows())
+    tested = counts.drop(columns="not tested")
+    of_sides = "; ".join(f"{WAYS[side]} {row.sum()} ({_say_row(row)})" for side, row in tested.iterrows())
     stated = (~claims.apart).sum()
     sentences = [f"*{name}*: {paper.verdict}" for name, paper in papers.items()]
-    return "\n\n".join([*sentences, f"Of {stated} claims that texts or captions state, by {of_sides}."])
+    return "\n\n".join([*sentences, f"The texts and captions make {stated} claims; some are tested in two ways: {of_sides}."])
 
 
 def _say_row(row: pd.Series) -> str:
