@@ -11,7 +11,7 @@ import pytest
 
 import nfqa
 from nfqa.files.answers import read_answers, spread_grades
-from nfqa.files.records import UNLABELLED, Excluded
+from nfqa.files.records import UNLABELLED, Answer, Excluded
 
 LINE = {"question": "why?", "references": ["best", "worst"], "answers": ["one", "two"]}
 TWICE = [{"text": "t", "id": "s"}, {"text": "u", "id": "s"}]
@@ -64,14 +64,14 @@ def test_what_is_put_right_is_counted_by_name(tmp_path: Path) -> None:
             end="\r\n",
         )
     )
-    assert [question.id for question in dataset.questions] == ["line1", "line3", "line5"]
+    assert [question.id for question in dataset.questions] == ["line1", "line3", "line4", "line5"]
     assert dataset.warnings == {
         "byte_order_mark": 1, "carriage_returns": 5, "blank_lines": 1, "questions_graded_by_place": 1,
         "questions_with_references_sorted": 1, "twin_references": 1, "copies_of_a_reference": 1, "empty_answers": 2,
         "questions_without_answers": 1, "questions_without_references": 1,
     }  # fmt: skip
     assert dataset.excluded == (
-        Excluded("line3", "a2", "empty answer"), Excluded("line4", "a1", "empty answer"),
+        Excluded("line3", Answer("a2", ""), "empty answer", 3), Excluded("line4", Answer("a1", ""), "empty answer", 4),
     )  # fmt: skip
     clean = change(references=[{"text": "good", "grade": 3}, {"text": "poor", "grade": 0}])
     assert read_answers(write(tmp_path / "clean.jsonl", clean)).warnings == {}
@@ -108,11 +108,12 @@ def test_answers_in_the_released_format_come_to_their_questions_by_id_whatever_t
     questions = make_questions(tmp_path, "a?", "b?", "c?", "d?")
     path = write(tmp_path / "mine.jsonl", answer("3", "C"), answer(1, "A"), answer(9), answer(" 4", " "))
     dataset = read_answers(path, questions)
-    assert [(q.id, q.text, q.answers[0].text, q.answers[0].system) for q in dataset.questions] == [
+    assert [(q.id, q.text, q.answers[0].text, q.answers[0].system) for q in dataset.questions[:2]] == [
         ("1", "a?", "A", ""), ("3", "c?", "C", ""),
     ]  # fmt: skip
+    assert dataset.questions[2].answers == ()
     assert [point.text for point in dataset.questions[0].partial_answers] == ["No. It harms."] * 2
-    assert dataset.excluded == (Excluded("4", "a1", "empty answer"),)
+    assert dataset.excluded == (Excluded("4", Answer("a1", ""), "empty answer", 2),)
     assert dataset.warnings == {
         "repeated_partial_answers": 3, "answers_to_unknown_questions": 1, "questions_without_answer": 1,
         "empty_answers": 1, "questions_without_answers": 1,

@@ -338,7 +338,9 @@ def test_systems_are_compared_on_the_questions_that_both_have_a_score_for() -> N
     row = differences.loc[("coverage", "new")]
     ends = stats.t.interval(0.95, 5, gap.mean(), gap.sem())
     assert (row.value, row.low, row.high, row.n) == pytest.approx((gap.mean(), *ends, 6))
-    assert list(differences.loc["coverage"].index) == ["new"]  # z shares no question
+    assert differences.loc["coverage"].loc["z", ["n", "dropped"]].tolist() == [0, 7]
+    apart = scores.assign(signature=scores.signature + np.where(scores.system == "new", "|texts:thinking_left_out", ""))
+    pd.testing.assert_frame_equal(nfqa.compare(apart, "old"), nfqa.compare(scores, "old"))
     with pytest.raises(ValueError, match="'odl'; did you mean old"):
         nfqa.compare(scores, "odl")
 

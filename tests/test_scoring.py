@@ -156,6 +156,62 @@ def test_empty_answers_are_rows_and_systems_are_compared(tmp_path: Path, capsys:
     assert pd.read_csv(out / "summary.csv").signature.str.contains("rouge").all()
 
 
+@pytest.mark.parametrize("shard", [1, 2, 100])
+def test_the_first_system_and_empty_answers_are_the_same_whatever_the_shard(tmp_path: Path, shard: int) -> None:
+    lines = [make_line(number) for number in range(6)]
+    lines[0]["answers"][0] |= {"text": " ", "label": 1}  # x, the first system of the file
+    for each in lines[3]["answers"]:
+        each["text"] = ""
+    write_items(tmp_path / "answers.jsonl", lines)
+    summary = run(tmp_path / "answers.jsonl", shard=shard).query("metric == 'rougel'").set_index("system")
+    assert list(summary.index) == ["", "x", "y"]
+    assert summary.dropped_because.tolist() == ["empty answer: 3", "empty answer: 2", "empty answer: 1"]
+    differences = pd.read_csv(tmp_path / "out" / "differences.csv").query("metric == 'rougel'")
+    assert differences[["system", "difference_from", "n", "dropped"]].values.tolist() == [["y", "x", 4, 2]]
+    scores = read_scores(tmp_path / "answers.jsonl").query("metric == 'rougel'")
+    assert scores[["question", "answer"]].values.tolist() == [[f"q{n}", name] for n in range(6) for name in "xy"]
+    assert scores.grade.iloc[0] == 1
+    assert (scores.question_text != "").all()
+
+
+@pytest.mark.parametrize(
+    ("systems", "printed"),
+    [
+        (["NA", "all answers"], ["minus NA", "(all answers)"]),
+        (["", "b"], ["all answers", " b"]),
+        (["a", "b", "c", "d", "e"], ["and 1 more systems in differences.csv"]),
+    ],
+)
+def test_a_system_may_have_any_name(
+    tmp_path: Path, systems: list[str], printed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [make_line(number) for number in range(6)]
+    for line in lines:
+        line["answers"] = [{"text": f"It is salt {name}."} | ({"system": name} if name else {}) for name in systems]
+    write_items(tmp_path / "answers.jsonl", lines)
+    assert main(["score", str(tmp_path / "answers.jsonl"), f"--out={tmp_path}/out", "--methods=rouge"]) == 0
+    out = capsys.readouterr().out
+    assert [words for words in printed if words not in out] == []
+
+
+def test_systems_without_a_shared_question_are_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [make_line(number) for number in range(2)]
+    for line, place in zip(lines, (0, 1), strict=True):
+        line["answers"] = line["answers"][place : place + 1]
+    write_items(tmp_path / "answers.jsonl", lines)
+    assert main(["score", str(tmp_path / "answers.jsonl"), f"--out={tmp_path}/out", "--methods=rouge"]) == 0
+    assert "minus" not in capsys.readouterr().out
+    assert pd.read_csv(tmp_path / "out" / "differences.csv").n.tolist() == [0, 0, 0]
+
+
+def test_answers_beside_other_questions_need_a_folder_of_their_own(tmp_path: Path) -> None:
+    more = write_kind(tmp_path, "released.jsonl")
+    nfqa.score(tmp_path / "released.jsonl", tmp_path / "out", ["da"], progress=False, **more)
+    (tmp_path / "other.jsonl").write_bytes((tmp_path / "released.jsonl").read_bytes())
+    with pytest.raises(ValueError, match="holds scores of"):
+        nfqa.score(tmp_path / "other.jsonl", tmp_path / "out", ["da"], progress=False, **more)
+
+
 def test_a_text_that_a_spreadsheet_would_run_is_escaped(tmp_path: Path) -> None:
     write_items(tmp_path / "answers.jsonl", [make_line(0) | {"answers": [{"system": "=1+1", "text": "Salt."}]}])
     run(tmp_path / "answers.jsonl")

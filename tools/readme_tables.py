@@ -58,7 +58,8 @@ def make_claims(root: Path) -> str:
     of_sides = "; ".join(f"{WAYS[side]} {row.sum()} ({_say_row(row)})" for side, row in tested.iterrows())
     stated = (~claims.apart).sum()
     sentences = [f"*{name}*: {paper.verdict}" for name, paper in papers.items()]
-    return "\n\n".join([*sentences, f"The texts and captions make {stated} claims; some are tested in two ways: {of_sides}."])
+    sentences.append(f"The texts and captions make {stated} claims; some are tested in two ways: {of_sides}.")
+    return "\n\n".join(sentences)
 
 
 def _say_row(row: pd.Series) -> str:

@@ -68,7 +68,7 @@ def score(
 
     Args: answers: a file as `read` takes it (in Parquet, the rows of one question beside each other); out: the folder,
         of this file alone, for `parts/METHOD-NUMBER.parquet` (a row per answer and metric; of coverage, and point of
-        view), `scores.csv` and `differences.csv` (for at most 100,000 rows), `summary.csv`, `warnings.csv` and, where
+        view), `scores.csv` (for at most 100,000 rows), `summary.csv`, `differences.csv`, `warnings.csv` and, where
         lines were skipped, `skipped.csv`; methods: "pd", "da", "coverage", "linkage", "rouge" (1, 2 and L, as the
         released code), "bertscore", and by a language model as judge "pointwise", "pointwise_ref", "pairwise";
         questions: as `read`; judge: of linkage and D.A.; embedder, evaluator, prompts: as the functions of those names;
@@ -86,6 +86,7 @@ def score(
     from nfqa.job import Job
     from nfqa.scoring import estimate, score_file
 
+    methods = [methods] if isinstance(methods, str) else methods
     paths, unique = (Path(answers).resolve(), Path(out).resolve()), tuple(dict.fromkeys(methods))
     job = Job(*paths, unique, evaluator, judge, embedder, reader, prompts, skip_bad)
     if questions:

@@ -118,25 +118,27 @@ def _tabulate(summary: pd.DataFrame, folder: Path) -> Iterator[str]:
     import pandas as pd
 
     cells = summary["value"].map("{:,.3f}".format) + " (" + summary.n.astype(str) + ")"
-    table = summary.assign(cell=cells.where(summary.n > 0), system=summary.system.replace("", "all answers"))
+    whole = "(all answers)" if "all answers" in set(summary.system) else "all answers"
+    table = summary.assign(cell=cells.where(summary.n > 0), system=summary.system.replace("", whole))
     systems = table.system.unique()
     wide = table.pivot(index="label", columns="system", values="cell")
     wide = wide.reindex(index=table.label.unique(), columns=systems[:_MOST_SYSTEMS])
     yield wide.rename_axis(index=None, columns="mean (questions)").to_string(na_rep="–", line_width=None)
     if len(systems) > _MOST_SYSTEMS:
         yield f"... and {len(systems) - _MOST_SYSTEMS:,} more systems in summary.csv"
-    if (folder / "differences.csv").exists():
-        rows = pd.read_csv(folder / "differences.csv", dtype={"system": str, "difference_from": str})
+    rows = summary.attrs["differences"]
+    rows = summary.head(0) if rows is None else rows[rows.n > 0]
+    if len(rows):
         interval = rows.low.map(" [{:+.3f}, ".format) + rows.high.map("{:+.3f}]".format)
-        rows["cell"] = (
-            rows.value.map("{:+.3f}".format) + interval.where(rows.low.notna(), "") + rows.n.map(" ({})".format)
-        )
-        rows = rows[rows.n > 0]
-        apart = rows.pivot(index="label", columns="system", values="cell")
-        apart = apart.reindex(index=rows.label.unique(), columns=rows.system.unique()[: _MOST_SYSTEMS // 2])
+        cells = rows.value.map("{:+.3f}".format) + interval.where(rows.low.notna(), "") + rows.n.map(" ({})".format)
+        apart = rows.assign(cell=cells).pivot(index="label", columns="system", values="cell")
+        others = rows.system.unique()
+        apart = apart.reindex(index=rows.label.unique(), columns=others[: _MOST_SYSTEMS // 2])
         title = f"minus {rows.difference_from.iloc[0]} (shared questions)"
         yield "\n" + apart.rename_axis(index=None, columns=title).to_string(na_rep="–", line_width=None)
-    missing = table[(table.system == "all answers") & (table.dropped > 0)]
+        if len(others) > _MOST_SYSTEMS // 2:
+            yield f"... and {len(others) - _MOST_SYSTEMS // 2:,} more systems in differences.csv"
+    missing = table[(table.system == whole) & (table.dropped > 0)]
     for reason, rows in missing.groupby("dropped_because", sort=False):
         yield f"answers in no mean of {', '.join(rows.label)}: {reason}"
     counts = pd.read_csv(folder / "warnings.csv", index_col="what")["count"].to_dict()

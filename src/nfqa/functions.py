@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 if TYPE_CHECKING:
     import pandas as pd
 
-    from nfqa.files.records import Excluded, QuestionSet
+    from nfqa.files.records import QuestionSet
     from nfqa.files.tables import Table
     from nfqa.kernels.perplexity import Variant
     from nfqa.metrics.dispute_detector import Detector
@@ -31,8 +31,8 @@ class Frames:
     answers: dataset, question (its name), answer (its id), system ("" for none), text, grade (0 to 3, or NaN).
     references: dataset, question, reference, place (1 is best), text, grade. views: dataset, question, view,
     point_of_view, explanation, stance, text (the first two). texts_by_name: each question's text by its name.
-    warnings: what was excluded, corrected or is worth knowing, counted by name. excluded: answers that say nothing;
-    frames of scores have a row for each, without a score.
+    warnings: what was excluded, corrected or is worth knowing, counted by name. unscored: answers that say nothing, as
+    answers, without text, with missing (why) and answers_before (their number); scores have a row for each.
     """
 
     answers: pd.DataFrame
@@ -40,7 +40,7 @@ class Frames:
     views: pd.DataFrame
     texts_by_name: dict[str, str]
     warnings: dict[str, int] = field(default_factory=dict)
-    excluded: tuple[Excluded, ...] = ()
+    unscored: pd.DataFrame | None = None
 
     @cached_property
     def flags(self) -> pd.DataFrame:
@@ -61,14 +61,14 @@ def finish_scores(frames: Frames, score: Callable[[pd.DataFrame], pd.DataFrame],
     Args: english: whether what scores reads English alone.
     """
     from nfqa.metrics.flags import add_flags
-    from nfqa.metrics.grades import add_excluded
+    from nfqa.metrics.grades import add_unscored
     from nfqa.metrics.references import sign_texts
 
     scores = score(frames.answers.assign(**{"row of answer": range(len(frames.answers))}))
     grades = frames.answers.grade.to_numpy()[scores.pop("row of answer")]
     scores.insert(scores.columns.get_loc("system") + 1, "grade", grades)
     scores = sign_texts(add_flags(scores.astype({"missing": str}), frames.flags, english), frames.warnings)
-    return add_excluded(scores, frames.excluded)
+    return add_unscored(scores, frames.answers, frames.unscored)
 
 
 def read(
@@ -101,7 +101,7 @@ def read(
         answers = read_answers(answers, questions, keep=keep)
     dataset = answers if isinstance(answers, QuestionSet) else read_frames(answers, references, views, keep=keep)
     frames = (dataset.answers, dataset.references, dataset.views)
-    return Frames(*frames, dataset.texts_by_name, dataset.warnings, dataset.excluded)
+    return Frames(*frames, dataset.texts_by_name, dataset.warnings, dataset.unscored)
 
 
 def perspective_diversity(
@@ -196,11 +196,11 @@ def linkage(
         model, without its few solved examples, and that the prompts are this project's.
     """
     from nfqa.metrics.flags import add_flags, judge_guarded
-    from nfqa.metrics.grades import add_excluded
+    from nfqa.metrics.grades import add_unscored
     from nfqa.metrics.judging import JudgeMethod, LanguageJudge, judge_by_language_model
     from nfqa.metrics.listwise import make_zero_shot, read_trained
     from nfqa.metrics.references import gather_draws, sign_texts
-    from nfqa.metrics.systems import add_unscored
+    from nfqa.metrics.systems import complete_scores
     from nfqa.opening import open_embedder, open_judge
 
     if method not in get_args(JudgeMethod):
@@ -218,9 +218,9 @@ def linkage(
         both = judge_guarded(draws, judge, open_embedder(embedder))
         ranks = -both[both.output == "rank"].score.to_numpy()
         verdicts = both[both.output == "score"].assign(rank=ranks).drop(columns="output")
-    scores = add_unscored(verdicts, inputs.answers, missing="needs references").fillna({"guarded": "", "note": ""})
+    scores = complete_scores(verdicts, inputs.answers, missing="needs references").fillna({"guarded": "", "note": ""})
     scores = add_flags(scores.astype({"missing": str, "rank": "Int64"}), inputs.flags, english=not by_model)
-    return add_excluded(sign_texts(scores, inputs.warnings), inputs.excluded)
+    return add_unscored(sign_texts(scores, inputs.warnings), inputs.answers, inputs.unscored)
 
 
 def dispute_awareness(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -85,8 +86,10 @@ class Job:
     def join(self, questions: Path) -> Job:
         """The job of the answers written beside their questions into the folder. Raises: as `join_questions`."""
         lines, counts = join_questions(self.path, questions)
-        write_text(self.out / "answers.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines))
-        return replace(self, path=self.out / "answers.jsonl", warnings=counts)
+        both = hashlib.sha256(f"{self.path}\n{questions.resolve()}".encode()).hexdigest()[:8]
+        joined = self.out / f"{self.path.stem}-{both}.jsonl"  # of these two files alone
+        write_text(joined, "".join(f"{json.dumps(line)}\n" for line in lines))
+        return replace(self, path=joined, warnings=counts)
 
     @property
     def has_embedded_judge(self) -> bool:

@@ -90,13 +90,14 @@ class Worker:
         import pandas as pd
 
         from nfqa.metrics.flags import add_flags
-        from nfqa.metrics.grades import add_excluded
+        from nfqa.metrics.grades import add_unscored
         from nfqa.metrics.references import sign_texts
 
         metrics, needs = self.job.list_metrics(method), METHODS[method].needs
-        if getattr(frames, needs).empty:
+        unscored = (frames.answers, frames.unscored)
+        if frames.answers.empty or getattr(frames, needs).empty:
             lacking = add_flags(frames.answers.assign(missing=f"needs {needs}", signature=""), frames.flags)
-            scores = add_excluded(pd.concat(lacking.assign(metric=name) for name in metrics), frames.excluded)
+            scores = pd.concat(add_unscored(lacking, *unscored).assign(metric=name) for name in metrics)
         else:
             scores = self._score(method, frames, metrics)
         scores = sign_texts(scores.reset_index(drop=True), frames.warnings)
@@ -108,10 +109,10 @@ class Worker:
         import pandas as pd
 
         from nfqa.metrics.flags import add_flags
-        from nfqa.metrics.grades import add_excluded
+        from nfqa.metrics.grades import add_unscored
         from nfqa.metrics.overlap import score_overlap
         from nfqa.metrics.references import gather_draws
-        from nfqa.metrics.systems import add_unscored
+        from nfqa.metrics.systems import complete_scores
 
         match method:
             case "pd":
@@ -133,8 +134,8 @@ class Worker:
                 return functions.linkage(frames, self.judge, method=method)
         draws = gather_draws(frames.answers, frames.references, frames.texts_by_name, ungraded=False)
         embedder = self.embedder if "embedder" in METHODS[method].roles else None
-        scores = add_unscored(score_overlap(draws, metrics, embedder), frames.answers, missing="needs references")
-        return add_excluded(add_flags(scores, frames.flags), frames.excluded)
+        scores = complete_scores(score_overlap(draws, metrics, embedder), frames.answers, missing="needs references")
+        return add_unscored(add_flags(scores, frames.flags), frames.answers, frames.unscored)
 
     @property
     def _journal(self) -> str | None:
@@ -248,14 +249,13 @@ def _run_ray(job: Job, rows: list[dict[str, Any]], address: str, workers: int, g
 def _summarise(job: Job, parts: Sequence[Part]) -> pd.DataFrame:
     """Write summary.csv by `summarise_systems`, scores.csv, differences.csv, warnings.csv, and skipped.csv if need be.
 
-    Warnings are what `Frames.warnings` and flags count. scores.csv holds the parts, and differences.csv each system
-    minus the first one, where they have at most 100,000 rows.
+    Warnings are what `Frames.warnings` and flags count. scores.csv holds the parts where they have at most 100,000
+    rows. differences.csv is by `compare_systems`, from the system that comes first.
     Raises: ValueError where no line is left.
     """
     import pandas as pd
 
-    from nfqa.metrics.grades import compare
-    from nfqa.metrics.systems import summarise_systems
+    from nfqa.metrics.systems import compare_systems, summarise_systems
 
     files = [job.find(method, part.number) for method in job.methods for part in parts]
     notes = list(map(read_note, files))
@@ -266,20 +266,19 @@ def _summarise(job: Job, parts: Sequence[Part]) -> pd.DataFrame:
         tables["skipped"] = pd.DataFrame({"why": skipped})
     if rows:
         columns = ["question", "answer", "system", "metric", "score", "missing", "flags"]
+        made = pd.concat(pd.read_parquet(file, columns=["metric", "signature"]).drop_duplicates() for file in files)
+        signatures = made[made.signature != ""].groupby("metric").signature.first()
         tables["summary"] = summarise_systems(pd.read_parquet(file, columns=columns) for file in files)
-        made = pd.concat(
-            pd.read_parquet(files[i], columns=["metric", "signature"]) for i in range(0, len(files), len(parts))
-        )
-        signatures = made[made.signature != ""].groupby("metric").signature.first()  # of the first part
-        tables["summary"].insert(1, "label", tables["summary"].metric.map(LABELS))
         tables["summary"]["signature"] = tables["summary"].metric.map(signatures).fillna("")
-    if 0 < rows <= _MOST_ROWS:
-        tables["scores"] = pd.concat(map(pd.read_parquet, files), ignore_index=True)
         systems = [name for name in tables["summary"].system.unique() if name]
         if len(systems) > 1:
-            scores = tables["scores"].drop(columns="signature")
-            tables["differences"] = compare(scores, systems[0], by="metric")
-            tables["differences"].insert(1, "label", tables["differences"].metric.map(LABELS))
+            named = (pd.read_parquet(file, columns=columns).query("system != ''") for file in files)
+            tables["differences"] = compare_systems(named, ["metric"], systems[0])
+        for name in tables.keys() & {"summary", "differences"}:
+            tables[name].insert(1, "label", tables[name].metric.map(LABELS))
+        tables["summary"].attrs["differences"] = tables.get("differences")
+    if 0 < rows <= _MOST_ROWS:
+        tables["scores"] = pd.concat(map(pd.read_parquet, files), ignore_index=True)
     for name in ("scores", "differences", "skipped"):
         (job.out / f"{name}.csv").unlink(missing_ok=True)
     for name, table in tables.items():

@@ -86,8 +86,7 @@ def read_answers(path: str | Path, questions: str | Path = "", *, keep: Collecti
     .tsv, or in Parquet or JSON lines) has one row per answer, as `gather_rows` takes it. An answer without an id is
     named by its system, NAME-1, NAME-2 ... where that wrote several. A field that resembles one of these is refused as
     misspelt; others are counted. References without grades get them by their place, spread evenly from 3 to 0
-    (`spread_grades`); graded ones are sorted, best first. An empty answer is excluded; a question whose answers are all
-    empty is excluded too.
+    (`spread_grades`); graded ones are sorted, best first. An empty answer is excluded.
 
     Args: questions: "" where they are in the file of answers; keep: further fields that answers take along, as
         `Answer.extra`.
@@ -159,20 +158,22 @@ def _make_set(lines: Lines, extra: Extra, digest: str, *, numbered: bool) -> Que
     questions: list[Question] = []
     excluded: list[Excluded] = []
     seen: dict[tuple[str, str], str] = {}
+    scored = 0
     for number, where, item in lines:
         try:
             question, left_out = _make_question(f"line{number}" if numbered else "", where, item, extra, seen)
         except ValueError as error:
             extra.skip(error)
         else:
-            excluded += left_out
-            questions += [question] if question.answers else []
+            excluded += [each._replace(place=scored + each.place) for each in left_out]
+            questions.append(question)
+            scored += len(question.answers)
     return QuestionSet(OWN, tuple(questions), "measured", digest, dict(+extra.counts), tuple(excluded))
 
 
 def _refuse_empty(question_set: QuestionSet, extra: Extra, name: str, expected: str) -> QuestionSet:
     """The set, if it holds a question and every field that is to be kept. Raises: ValueError where it doesn't."""
-    if not question_set.questions:
+    if not any(question.answers for question in question_set.questions):
         why = "every answer is empty, so there is nothing to score" if question_set.excluded else "holds no question"
         raise ValueError(f"{name}: {why}; expected {expected}")
     names = set[str]().union(*(answer.extra for question in question_set.questions for answer in question.answers))
@@ -199,12 +200,12 @@ def _make_question(
     counts["repeated_answers"] += len(line.answers) - len({(each.system, each.text) for each in line.answers})
     answers, excluded = list[Answer](), list[Excluded]()
     for identity, each in zip(_name_answers(line.answers, counts), line.answers, strict=True):
+        about = (each.label, each.system, (line.model_extra or {}) | (each.model_extra or {}))
         if lack := name_lack(each.text):
             counts[f"{lack}_answers"] += 1
-            excluded.append(Excluded(identifier, identity, LACKS[lack], each.system))
+            excluded.append(Excluded(identifier, Answer(identity, "", *about), LACKS[lack], len(answers)))
         else:
-            further = (line.model_extra or {}) | (each.model_extra or {})
-            answers.append(Answer(identity, each.text, each.label, each.system, further))
+            answers.append(Answer(identity, each.text, *about))
     if not answers:
         counts["questions_without_answers"] += 1
     else:

@@ -85,12 +85,12 @@ class Question:
 
 
 class Excluded(NamedTuple):
-    """An answer of a user's file that is not scored, and why."""
+    """An answer of a user's file that says nothing, and why; `place`: how many answers of the set stand before it."""
 
     question: str
-    answer: str
+    answer: Answer
     reason: str
-    system: str = ""
+    place: int
 
 
 @dataclass(frozen=True)
@@ -130,6 +130,19 @@ class QuestionSet:
         extra = [answer.extra for question in self.questions for answer in question.answers]
         names = dict.fromkeys(name for each in extra for name in each)
         return frame.assign(**{name: [each.get(name) for each in extra] for name in names})
+
+    @property
+    def unscored(self) -> pd.DataFrame:
+        """What is excluded: the columns of `answers` but text, missing (why) and answers_before (`Excluded.place`)."""
+        import pandas as pd
+
+        columns = ["dataset", "question", "answer", "system", "grade", "missing", "answers_before"]
+        rows = [
+            dict(each.answer.extra) | dict(zip(columns, (self.name, each.question, each.answer.id, each.answer.system,
+            float(each.answer.label) if each.answer.label != UNLABELLED else float("nan"), each.reason, each.place),
+            strict=True)) for each in self.excluded
+        ]  # fmt: skip
+        return pd.DataFrame(rows, columns=list(dict.fromkeys([*columns, *(name for row in rows for name in row)])))
 
     @property
     def references(self) -> pd.DataFrame:

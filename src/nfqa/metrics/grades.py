@@ -6,10 +6,10 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
+import numpy as np
 import pandas as pd
 
 from nfqa.files.json_lines import suggest
-from nfqa.files.records import Excluded
 from nfqa.kernels.correlation import Coefficient
 from nfqa.metrics.statistics import (
     METHODS,
@@ -18,9 +18,8 @@ from nfqa.metrics.statistics import (
     count_reasons,
     list_conditions,
     require_columns,
-    subtract,
 )
-from nfqa.metrics.systems import drop_flagged, summarise_systems
+from nfqa.metrics.systems import compare_systems, summarise_systems
 
 Graders = Literal["one", "mean"]
 WAYS = (  # the columns in which the library's functions write how a score was made
@@ -30,13 +29,21 @@ WAYS = (  # the columns in which the library's functions write how a score was m
 _ANSWER = ("dataset", "question", "answer", "system")
 
 
-def add_excluded(scores: pd.DataFrame, excluded: Sequence[Excluded]) -> pd.DataFrame:
-    """Scores with a row for each answer that says nothing: without a score, `missing` says why, under each way."""
-    ways = scores[[name for name in WAYS if name in scores]]
+def add_unscored(scores: pd.DataFrame, answers: pd.DataFrame, unscored: pd.DataFrame | None) -> pd.DataFrame:
+    """Scores with a row for each answer that says nothing, in its place: without a score, under each way of scoring."""
+    if unscored is None or unscored.empty:
+        return scores
+    ways = scores[[name for name in WAYS if name in scores and name != "dataset"]]
     ways = ways.sort_values("signature", ascending=False, kind="stable").drop_duplicates(ways.columns.drop("signature"))
-    rows = pd.DataFrame(list(excluded), columns=["question", "answer", "missing", "system"]).merge(ways, how="cross")
+    ways = ways if len(ways) else ways.reindex([0]).fillna("")
     texts = dict.fromkeys(scores.columns.intersection(["view", "guarded", "note", "flags"]), "")
-    return pd.concat([scores, rows.assign(**texts)], ignore_index=True) if len(rows) else scores
+    rows = unscored.merge(ways, how="cross").assign(**texts)
+    keys = ["question", "answer"]
+    places = answers[keys].assign(answers_before=np.arange(len(answers)) + 0.5)
+    columns = [*scores.columns.intersection(rows.columns), "answers_before"]
+    both = pd.concat([scores.merge(places, "left", keys), rows[columns]])
+    both = both.sort_values("answers_before", kind="stable", ignore_index=True).drop(columns="answers_before")
+    return both.astype({"missing": str})
 
 
 def list_scores(scores: pd.DataFrame, by: str | Sequence[str] | None = None) -> tuple[pd.DataFrame, list[str]]:
@@ -161,21 +168,16 @@ def compare(scores: pd.DataFrame, other: str, *, by: str | Sequence[str] | None)
     """As `nfqa.compare` has it."""
     rows, ways = list_scores(scores, by)
     require_columns(rows, ["system"])
-    rows = drop_flagged(rows) if "flags" in rows else rows
-    if other not in (systems := rows.system.unique()):
-        raise ValueError(f"no score is of system {other!r}; {suggest(other, systems)}known: {', '.join(systems[:20])}")
-    blank = rows.reindex(columns=ways).astype(object).fillna("")
-    every = rows.assign(**blank).groupby([*ways, "system", "question"], sort=False).score.mean().rename("measured")
-    answered = every.groupby(level=[*ways, "system"], sort=False).size().rename("dropped").reset_index()
-    means = every.dropna().reset_index().assign(statistic="difference", missing="")
-    means = means.merge(means[means.system == other][[*ways, "question"]])  # n counts the questions of both
-    differences = subtract(means, means.system == other, across=["system"], named=other)
-    columns = [*ways, "system", "difference_from", "statistic", "value", "low", "high", "n", "resampled", "dropped"]
-    if differences.empty:
-        return pd.DataFrame(columns=columns)
-    differences = differences.drop(columns=["dropped"], errors="ignore").merge(answered, "left")
-    differences["dropped"] -= differences.n
-    return differences[sorted(columns, key="signature".__eq__)]
+    systems = rows.system.fillna("").unique()
+    if other not in systems:
+        raise ValueError(
+            f"no score is of system {other!r}; {suggest(str(other), systems)}known: {', '.join(systems[:20])}"
+        )
+    blank = rows.reindex(columns=[*ways, "system"]).astype(object).fillna("")
+    if "signature" in ways:  # systems that were read from different files may have had different changes to their texts
+        blank["signature"] = blank.signature.str.replace(r"\|texts:.*", "", regex=True)
+    differences = compare_systems([rows.assign(**blank)], ways, other)
+    return differences[sorted(differences, key="signature".__eq__)]
 
 
 def _read_numbers(frame: pd.DataFrame, column: str, frame_name: str) -> pd.Series:

@@ -11,13 +11,13 @@ from typing import Any
 import pandas as pd
 
 from nfqa.metrics.flags import TOLD
-from nfqa.metrics.statistics import average, iterate_groups, list_conditions
+from nfqa.metrics.statistics import average, iterate_groups, list_conditions, subtract
 from nfqa.models.embed import EMBEDDER_CUT, Embedder
 
 SHARES = ("da",)  # metrics of 0 or 1, whose mean is a share
 
 
-def add_unscored(scores: pd.DataFrame, answers: pd.DataFrame, *, missing: str) -> pd.DataFrame:
+def complete_scores(scores: pd.DataFrame, answers: pd.DataFrame, *, missing: str) -> pd.DataFrame:
     """Scores with a row for every answer under every set of conditions.
 
     Args: scores: dataset, question, answer, score, missing, and conditions; answers: as `QuestionSet.answers`; missing:
@@ -47,23 +47,57 @@ def summarise_systems(parts: Iterable[pd.DataFrame], by: Sequence[str] = ("metri
     Returns: a row for each set of `by` and system, "" for all answers: statistic ("mean"), value, low, high, n
         (questions), resampled, dropped (answers without a score) and dropped_because.
     """
-    keys, sums, lost = [*by, "system"], [], []
-    for scores in parts:
-        scores = drop_flagged(scores) if "flags" in scores else scores
-        both = pd.concat([scores.assign(system=""), scores[scores.system != ""]])
-        sums.append(both.groupby([*keys, "question"], sort=False).score.agg(["sum", "count"]))
-        unscored = both[both.missing != ""].drop_duplicates([*keys, *both.columns.intersection(["question", "answer"])])
-        lost.append(unscored.groupby([*keys, "missing"], sort=False).size())  # of coverage, once for all views
-    total = pd.concat(sums).groupby(level=[*keys, "question"], sort=False).sum()
-    means = (total["sum"] / total["count"]).rename("measured").reset_index().assign(statistic="mean", missing="")
+    keys = [*by, "system"]
+    means, lost = _average_answers(parts, keys, every="")
     columns = [*keys, "statistic", "value", "low", "high", "n", "resampled"]
     values = average(means, share=SHARES if "metric" in by else False)[columns]
-    counts = (
-        pd.concat(lost).groupby(level=[*keys, "missing"], sort=False).sum().rename("dropped").reset_index("missing")
-    )
+    counts = lost.reset_index("missing")
     counts["dropped_because"] = counts.missing + ": " + counts.dropped.astype(str)
     counts = counts.groupby(level=keys, sort=False).agg({"dropped": "sum", "dropped_because": "; ".join})
     return values.join(counts, on=keys).fillna({"dropped": 0, "dropped_because": ""}).astype({"dropped": int})
+
+
+def compare_systems(parts: Iterable[pd.DataFrame], by: Sequence[str], other: str) -> pd.DataFrame:
+    """Each system minus another, over the questions for which both have a mean score, paired.
+
+    Args: parts, by: as `summarise_systems`; other: the system to compare with.
+    Returns: a row for each set of `by` and each other system: difference_from, statistic ("difference"), value, low and
+        high (NaN without a question of both), n (questions), resampled and dropped (the system's other questions).
+    """
+    keys = [*by, "system"]
+    every, _ = _average_answers(parts, keys)
+    means = every.dropna(subset="measured").assign(statistic="difference")
+    means = means.merge(means[means.system == other][[*by, "question"]])  # n counts the questions of both
+    differences = subtract(means, means.system == other, across=["system"], named=other)
+    columns = ["value", "low", "high", "n", "resampled"]
+    differences = differences.reindex(columns=[*keys, *columns]).astype(object)
+    answered = every[every.system != other].groupby(keys, sort=False).size().rename("dropped").reset_index()
+    rows = answered.merge(differences, "left", keys).fillna({"n": 0, "resampled": ""})
+    rows = rows.assign(difference_from=other, statistic="difference", dropped=rows.dropped - rows.n)
+    rows = rows[[*keys, "difference_from", "statistic", *columns, "dropped"]]
+    return rows.astype({"n": int, "dropped": int, **dict.fromkeys(columns[:3], float)})
+
+
+def _average_answers(
+    parts: Iterable[pd.DataFrame], keys: Sequence[str], *, every: str | None = None
+) -> tuple[pd.DataFrame, pd.Series]:
+    """The mean score of each system's answers to a question, and how many answers have none, by the reason.
+
+    Args: parts: as `summarise_systems`; keys: the columns that distinguish ways of scoring, and system; every: what the
+        system of all answers together is called, which are then counted too.
+    """
+    sums, lost = [], []
+    for scores in parts:
+        scores = drop_flagged(scores) if "flags" in scores else scores
+        if every is not None:
+            scores = pd.concat([scores.assign(system=every), scores[scores.system != every]])
+        sums.append(scores.groupby([*keys, "question"], sort=False).score.agg(["sum", "count"]))
+        answer = scores.columns.intersection(["question", "answer"])
+        unscored = scores[scores.missing != ""].drop_duplicates([*keys, *answer])  # of coverage, once for all views
+        lost.append(unscored.groupby([*keys, "missing"], sort=False).size())
+    total = pd.concat(sums).groupby(level=[*keys, "question"], sort=False).sum()
+    means = (total["sum"] / total["count"]).rename("measured").reset_index().assign(statistic="mean", missing="")
+    return means, pd.concat(lost).groupby(level=[*keys, "missing"], sort=False).sum().rename("dropped")
 
 
 def drop_flagged(scores: pd.DataFrame) -> pd.DataFrame:
