@@ -126,18 +126,12 @@ def _tabulate(summary: pd.DataFrame, folder: Path) -> Iterator[str]:
     yield wide.rename_axis(index=None, columns="mean (questions)").to_string(na_rep="–", line_width=None)
     if len(systems) > _MOST_SYSTEMS:
         yield f"... and {len(systems) - _MOST_SYSTEMS:,} more systems in summary.csv"
-    rows = summary.attrs["differences"]
-    rows = summary.head(0) if rows is None else rows[rows.n > 0]
-    if len(rows):
-        interval = rows.low.map(" [{:+.3f}, ".format) + rows.high.map("{:+.3f}]".format)
-        cells = rows.value.map("{:+.3f}".format) + interval.where(rows.low.notna(), "") + rows.n.map(" ({})".format)
-        apart = rows.assign(cell=cells).pivot(index="label", columns="system", values="cell")
-        others = rows.system.unique()
-        apart = apart.reindex(index=rows.label.unique(), columns=others[: _MOST_SYSTEMS // 2])
-        title = f"minus {rows.difference_from.iloc[0]} (shared questions)"
-        yield "\n" + apart.rename_axis(index=None, columns=title).to_string(na_rep="–", line_width=None)
-        if len(others) > _MOST_SYSTEMS // 2:
-            yield f"... and {len(others) - _MOST_SYSTEMS // 2:,} more systems in differences.csv"
+    if (file := folder / "differences.csv").exists():
+        numbers = dict.fromkeys(["value", "low", "high"], "")  # a system may be called NA
+        rows = pd.read_csv(
+            file, keep_default_na=False, na_values=numbers, dtype={"system": str, "difference_from": str}
+        )
+        yield from _tabulate_differences(rows[rows.n > 0])
     missing = table[(table.system == whole) & (table.dropped > 0)]
     for reason, rows in missing.groupby("dropped_because", sort=False):
         yield f"answers in no mean of {', '.join(rows.label)}: {reason}"
@@ -147,6 +141,20 @@ def _tabulate(summary: pd.DataFrame, folder: Path) -> Iterator[str]:
     warnings = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
     if warnings:
         yield f"warnings: {warnings}"
+
+
+def _tabulate_differences(rows: pd.DataFrame) -> Iterator[str]:
+    """Lines: each system minus the first one under each metric, with its interval and the number of questions."""
+    if rows.empty:
+        return
+    interval = rows.low.map(" [{:+.3f}, ".format) + rows.high.map("{:+.3f}]".format)
+    cells = rows.value.map("{:+.3f}".format) + interval.where(rows.low.notna(), "") + rows.n.map(" ({})".format)
+    apart, others = rows.assign(cell=cells).pivot(index="label", columns="system", values="cell"), rows.system.unique()
+    apart = apart.reindex(index=rows.label.unique(), columns=others[: _MOST_SYSTEMS // 2])
+    title = f"minus {rows.difference_from.iloc[0]} (shared questions)"
+    yield "\n" + apart.rename_axis(index=None, columns=title).to_string(na_rep="–", line_width=None)
+    if len(others) > _MOST_SYSTEMS // 2:
+        yield f"... and {len(others) - _MOST_SYSTEMS // 2:,} more systems in differences.csv"
 
 
 def _template(options: argparse.Namespace) -> int:

@@ -94,10 +94,10 @@ class Worker:
         from nfqa.metrics.references import sign_texts
 
         metrics, needs = self.job.list_metrics(method), METHODS[method].needs
-        unscored = (frames.answers, frames.unscored)
         if frames.answers.empty or getattr(frames, needs).empty:
             lacking = add_flags(frames.answers.assign(missing=f"needs {needs}", signature=""), frames.flags)
-            scores = pd.concat(add_unscored(lacking, *unscored).assign(metric=name) for name in metrics)
+            lacking = add_unscored(lacking, frames.answers, frames.unscored)
+            scores = pd.concat(lacking.assign(metric=name) for name in metrics)
         else:
             scores = self._score(method, frames, metrics)
         scores = sign_texts(scores.reset_index(drop=True), frames.warnings)
@@ -276,7 +276,6 @@ def _summarise(job: Job, parts: Sequence[Part]) -> pd.DataFrame:
             tables["differences"] = compare_systems(named, ["metric"], systems[0])
         for name in tables.keys() & {"summary", "differences"}:
             tables[name].insert(1, "label", tables[name].metric.map(LABELS))
-        tables["summary"].attrs["differences"] = tables.get("differences")
     if 0 < rows <= _MOST_ROWS:
         tables["scores"] = pd.concat(map(pd.read_parquet, files), ignore_index=True)
     for name in ("scores", "differences", "skipped"):
