@@ -133,5 +133,5 @@ def test_a_run_that_was_ended_goes_on(
 def test_a_line_that_does_not_fit_is_named(lines: Path, cluster: Any, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.jsonl"
     wrong.write_text(lines.read_text()[:100_000].rpartition("\n")[0] + '\n{"question": 1}\n')
-    with pytest.raises(ValueError, match=r"wrong\.jsonl, line \d+: .*Finished parts are saved"):
+    with pytest.raises(ValueError, match=r"wrong\.jsonl, line \d+: question is 1; .*Correct the line"):
         nfqa.score(wrong, tmp_path / "out", ["rouge"], engine=f"ray:{cluster.address}", workers=1, progress=False)
