@@ -343,6 +343,10 @@ def test_systems_are_compared_on_the_questions_that_both_have_a_score_for() -> N
     pd.testing.assert_frame_equal(nfqa.compare(apart, "old"), nfqa.compare(scores, "old"))
     with pytest.raises(ValueError, match="'odl'; did you mean old"):
         nfqa.compare(scores, "odl")
+    numbered = scores.assign(system=scores.system.map({"old": 1, "new": 2}).astype("Int64"))  # z is unnamed
+    assert nfqa.compare(numbered, 1).system.tolist() == [2, 2]
+    with pytest.raises(ValueError, match="no score is of system '1'"):
+        nfqa.compare(numbered, "1")
 
 
 def test_scores_have_the_flags_of_their_answers_that_concern_who_scores() -> None:

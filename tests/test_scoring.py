@@ -174,11 +174,23 @@ def test_the_first_system_and_empty_answers_are_the_same_whatever_the_shard(tmp_
     assert (scores.question_text != "").all()
 
 
+@pytest.mark.parametrize("shard", [1, 100])
+def test_a_part_that_lacks_references_may_have_empty_answers(tmp_path: Path, shard: int) -> None:
+    answers = [{"system": "x", "text": ""}, {"system": "y", "text": "a"}]
+    bare = {"id": "bare", "question": "Which pet?", "answers": answers}
+    write_items(tmp_path / "answers.jsonl", [bare, *map(make_line, range(2))])
+    summary = run(tmp_path / "answers.jsonl", shard=shard)
+    assert summary.metric.unique().tolist() == METRICS
+    assert set(summary[summary.system == "x"].dropped_because) == {"empty answer: 1"}
+    assert set(summary[summary.system == "y"].dropped_because) == {"needs references: 1"}
+
+
 @pytest.mark.parametrize(
     ("systems", "printed"),
     [
         (["NA", "all answers"], ["minus NA", "(all answers)"]),
         (["", "b"], ["all answers", " b"]),
+        (["=a", "-b"], ["minus =a", " -b\n"]),
         (["a", "b", "c", "d", "e"], ["and 1 more systems in differences.csv"]),
     ],
 )

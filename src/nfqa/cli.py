@@ -128,9 +128,9 @@ def _tabulate(summary: pd.DataFrame, folder: Path) -> Iterator[str]:
         yield f"... and {len(systems) - _MOST_SYSTEMS:,} more systems in summary.csv"
     if (file := folder / "differences.csv").exists():
         numbers = dict.fromkeys(["value", "low", "high"], "")  # a system may be called NA
-        rows = pd.read_csv(
-            file, keep_default_na=False, na_values=numbers, dtype={"system": str, "difference_from": str}
-        )
+        names = ["system", "difference_from"]
+        rows = pd.read_csv(file, keep_default_na=False, na_values=numbers, dtype=dict.fromkeys(names, str))
+        rows[names] = rows[names].replace(r"^'(?=[=@+\t-])", "", regex=True)  # as `escape_formula` wrote it
         yield from _tabulate_differences(rows[rows.n > 0])
     missing = table[(table.system == whole) & (table.dropped > 0)]
     for reason, rows in missing.groupby("dropped_because", sort=False):

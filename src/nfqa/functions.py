@@ -33,6 +33,7 @@ class Frames:
     point_of_view, explanation, stance, text (the first two). texts_by_name: each question's text by its name.
     warnings: what was excluded, corrected or is worth knowing, counted by name. unscored: answers that say nothing, as
     answers, without text, with missing (why) and answers_before (their number); scores have a row for each.
+    Where you replace answers by fewer, replace these too.
     """
 
     answers: pd.DataFrame

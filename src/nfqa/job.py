@@ -86,8 +86,9 @@ class Job:
     def join(self, questions: Path) -> Job:
         """The job of the answers written beside their questions into the folder. Raises: as `join_questions`."""
         lines, counts = join_questions(self.path, questions)
-        both = hashlib.sha256(f"{self.path}\n{questions.resolve()}".encode()).hexdigest()[:8]
-        joined = self.out / f"{self.path.stem}-{both}.jsonl"  # of these two files alone
+        both = "\n".join(os.path.relpath(file, self.out) for file in (self.path, questions.resolve()))
+        name = f"{self.path.stem}-{hashlib.sha256(both.encode()).hexdigest()[:8]}.jsonl"
+        joined = self.out / name  # of these two files alone
         write_text(joined, "".join(f"{json.dumps(line)}\n" for line in lines))
         return replace(self, path=joined, warnings=counts)
 

@@ -67,7 +67,7 @@ def compare(scores: pd.DataFrame, other: str, *, by: str | Sequence[str] | None 
     """Each system minus another one, paired over the questions for which both have a score.
 
     Args: scores, by: as `summarise`, whose means may be over different questions; other: the system to compare with.
-    Returns: a row for each way of scoring and each other system: the columns that describe the way, system,
+    Returns: a row for each way of scoring and each other system with a name: the columns that describe the way, system,
         difference_from, statistic ("difference"), value, low and high (a 95 % t interval of the paired differences,
         from five questions on), n (questions), resampled, dropped (questions of the system that are not shared) and
         signature.

@@ -34,7 +34,9 @@ def add_unscored(scores: pd.DataFrame, answers: pd.DataFrame, unscored: pd.DataF
     if unscored is None or unscored.empty:
         return scores
     ways = scores[[name for name in WAYS if name in scores and name != "dataset"]]
-    ways = ways.sort_values("signature", ascending=False, kind="stable").drop_duplicates(ways.columns.drop("signature"))
+    ways = ways.assign(of_missing=ways.signature == "").sort_values("of_missing", kind="stable")  # signed ones first
+    apart = ways.columns.drop(["signature", "of_missing"])
+    ways = (ways.drop_duplicates(apart) if len(apart) else ways.head(1)).drop(columns="of_missing")
     ways = ways if len(ways) else ways.reindex([0]).fillna("")
     texts = dict.fromkeys(scores.columns.intersection(["view", "guarded", "note", "flags"]), "")
     rows = unscored.merge(ways, how="cross").assign(**texts)
@@ -168,15 +170,15 @@ def compare(scores: pd.DataFrame, other: str, *, by: str | Sequence[str] | None)
     """As `nfqa.compare` has it."""
     rows, ways = list_scores(scores, by)
     require_columns(rows, ["system"])
-    systems = rows.system.fillna("").unique()
-    if other not in systems:
-        raise ValueError(
-            f"no score is of system {other!r}; {suggest(str(other), systems)}known: {', '.join(systems[:20])}"
-        )
     blank = rows.reindex(columns=[*ways, "system"]).astype(object).fillna("")
+    systems = blank.system.unique()
+    if other not in set(systems):
+        names = [str(name) for name in systems[:20]]
+        raise ValueError(f"no score is of system {other!r}; {suggest(str(other), names)}known: {', '.join(names)}")
     if "signature" in ways:  # systems that were read from different files may have had different changes to their texts
         blank["signature"] = blank.signature.str.replace(r"\|texts:.*", "", regex=True)
-    differences = compare_systems([rows.assign(**blank)], ways, other)
+    named = rows.assign(**blank).loc[(blank.system != "") | (other == "")]
+    differences = compare_systems([named], ways, other)
     return differences[sorted(differences, key="signature".__eq__)]
 
 
