@@ -50,11 +50,8 @@ def test_every_module_that_a_notebook_has_imported_when_it_ends_is_in_its_finger
                           text=True, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert (tmp_path / f"{name}.csv").is_file()
-    imported = set(done.stdout.splitlines()[-1].split()) - {
-        "nfqa",
-        "nfqa.functions",
-        "nfqa.summaries",
-    }  # whose names count
+    named = {"nfqa", "nfqa.functions", "nfqa.summaries"}  # whose names count
+    imported = set(done.stdout.splitlines()[-1].split()) - named
     assert imported - set(hash_imports(notebook)) == set()
 
 

@@ -55,9 +55,5 @@ def test_a_hash_follows_the_code_and_not_its_words(tmp_path: Path, monkeypatch: 
 def test_what_a_process_has_imported_is_what_the_walk_finds() -> None:
     told = "import sys, nfqa.models.evaluator as e; print(*[m for m in sys.modules if m.split('.')[0] == 'nfqa'])"
     run = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
-    found = set(run.stdout.split()) - {
-        "nfqa",
-        "nfqa.functions",
-        "nfqa.summaries",
-    }  # whose functions import all that they need
+    found = set(run.stdout.split()) - {"nfqa", "nfqa.functions", "nfqa.summaries"}  # which import as they are called
     assert found <= set(code.hash_modules(["nfqa.models.evaluator"]))

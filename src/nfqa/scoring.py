@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -74,6 +74,7 @@ class Worker:
                 note = of_part | {
                     "made_from": "" if late else job.sign(method, part), "rows": len(scores),
                     "of_rows": (texts.metric + ": " + texts.text).value_counts().to_dict(),
+                    "signatures": scores[scores.signature != ""].groupby("metric").signature.first().to_dict(),
                 }  # fmt: skip
                 write_table(job.find(method, part.number), scores, note)
                 self._note(method, part.lines)
@@ -95,7 +96,8 @@ class Worker:
 
         metrics, needs = self.job.list_metrics(method), METHODS[method].needs
         if frames.answers.empty or getattr(frames, needs).empty:
-            lacking = add_flags(frames.answers.assign(missing=f"needs {needs}", signature=""), frames.flags)
+            lacking = frames.answers.assign(missing=f"needs {needs}", metric="", signature="")
+            lacking = add_flags(lacking, frames.flags)
             lacking = add_unscored(lacking, frames.answers, frames.unscored)
             scores = pd.concat(lacking.assign(metric=name) for name in metrics)
         else:
@@ -214,7 +216,8 @@ def score_file(job: Job, *, shard: int, engine: str, workers: int, gpus: float, 
                 bar.update(lines)
 
             local = map(Worker(job, note=note), rows)
-            for result in (_run_ray(job, rows, address, workers, gpus) if kind == "ray" else local) if todo else ():
+            results = _run_ray(job, rows, address, workers, gpus) if kind == "ray" else local
+            for result in results if todo else ():
                 if result["error"]:
                     raise ValueError(result["error"])
                 done += result["steps"]
@@ -255,7 +258,7 @@ def _summarise(job: Job, parts: Sequence[Part]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    from nfqa.metrics.systems import compare_systems, summarise_systems
+    from nfqa.metrics.systems import average_answers, compare_systems, summarise_systems
 
     files = [job.find(method, part.number) for method in job.methods for part in parts]
     notes = list(map(read_note, files))
@@ -266,14 +269,13 @@ def _summarise(job: Job, parts: Sequence[Part]) -> pd.DataFrame:
         tables["skipped"] = pd.DataFrame({"why": skipped})
     if rows:
         columns = ["question", "answer", "system", "metric", "score", "missing", "flags"]
-        made = pd.concat(pd.read_parquet(file, columns=["metric", "signature"]).drop_duplicates() for file in files)
-        signatures = made[made.signature != ""].groupby("metric").signature.first()
-        tables["summary"] = summarise_systems(pd.read_parquet(file, columns=columns) for file in files)
-        tables["summary"]["signature"] = tables["summary"].metric.map(signatures).fillna("")
+        signatures = ChainMap(*(note["signatures"] for note in notes))  # the first part that has one
+        means, lost = average_answers((pd.read_parquet(file, columns=columns) for file in files), every="")
+        tables["summary"] = summarise_systems(means, lost)
+        tables["summary"]["signature"] = [signatures.get(metric, "") for metric in tables["summary"].metric]
         systems = [name for name in tables["summary"].system.unique() if name]
         if len(systems) > 1:
-            named = (pd.read_parquet(file, columns=columns).query("system != ''") for file in files)
-            tables["differences"] = compare_systems(named, ["metric"], systems[0])
+            tables["differences"] = compare_systems(means[means.system != ""], systems[0])
         for name in tables.keys() & {"summary", "differences"}:
             tables[name].insert(1, "label", tables[name].metric.map(LABELS))
     if 0 < rows <= _MOST_ROWS:

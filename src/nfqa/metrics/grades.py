@@ -11,15 +11,8 @@ import pandas as pd
 
 from nfqa.files.json_lines import suggest
 from nfqa.kernels.correlation import Coefficient
-from nfqa.metrics.statistics import (
-    METHODS,
-    average,
-    correlate,
-    count_reasons,
-    list_conditions,
-    require_columns,
-)
-from nfqa.metrics.systems import compare_systems, summarise_systems
+from nfqa.metrics.statistics import METHODS, average, correlate, count_reasons, list_conditions, require_columns
+from nfqa.metrics.systems import average_answers, compare_systems, summarise_systems
 
 Graders = Literal["one", "mean"]
 WAYS = (  # the columns in which the library's functions write how a score was made
@@ -35,8 +28,7 @@ def add_unscored(scores: pd.DataFrame, answers: pd.DataFrame, unscored: pd.DataF
         return scores
     ways = scores[[name for name in WAYS if name in scores and name != "dataset"]]
     ways = ways.assign(of_missing=ways.signature == "").sort_values("of_missing", kind="stable")  # signed ones first
-    apart = ways.columns.drop(["signature", "of_missing"])
-    ways = (ways.drop_duplicates(apart) if len(apart) else ways.head(1)).drop(columns="of_missing")
+    ways = ways.drop_duplicates(ways.columns.drop(["signature", "of_missing"])).drop(columns="of_missing")
     ways = ways if len(ways) else ways.reindex([0]).fillna("")
     texts = dict.fromkeys(scores.columns.intersection(["view", "guarded", "note", "flags"]), "")
     rows = unscored.merge(ways, how="cross").assign(**texts)
@@ -162,7 +154,7 @@ def summarise(scores: pd.DataFrame, *, by: str | Sequence[str] | None) -> pd.Dat
     """As `nfqa.summarise` has it."""
     rows, ways = list_scores(scores, by)
     blank = rows.reindex(columns=[*ways, "system"]).astype(object).fillna("")
-    summary = summarise_systems([rows.assign(**blank)], ways)
+    summary = summarise_systems(*average_answers([rows.assign(**blank)], ways, every=""), ways)
     return summary[sorted(summary, key="signature".__eq__)]  # the longest comes last
 
 
@@ -178,7 +170,7 @@ def compare(scores: pd.DataFrame, other: str, *, by: str | Sequence[str] | None)
     if "signature" in ways:  # systems that were read from different files may have had different changes to their texts
         blank["signature"] = blank.signature.str.replace(r"\|texts:.*", "", regex=True)
     named = rows.assign(**blank).loc[(blank.system != "") | (other == "")]
-    differences = compare_systems([named], ways, other)
+    differences = compare_systems(average_answers([named], ways)[0], other, ways)
     return differences[sorted(differences, key="signature".__eq__)]
 
 

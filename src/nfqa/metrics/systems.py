@@ -37,56 +37,19 @@ def note_cut(scores: pd.DataFrame, texts: Sequence[Sequence[str]], embedder: Emb
     return scores.assign(note=[EMBEDDER_CUT if not cut.isdisjoint(each) else "" for each in texts])
 
 
-def summarise_systems(parts: Iterable[pd.DataFrame], by: Sequence[str] = ("metric",)) -> pd.DataFrame:
-    """Each system's mean over questions of the mean of its scores for a question, with a 95 % interval over questions.
-
-    Answers with `flags` other than TOLD have no score here. The interval is that of `nfqa.metrics.statistics.average`:
-    Student's t, of SHARES Wilson's.
-    Args: parts: frames with question, system, score, missing, maybe flags, and those of `by`, "" where they don't
-        apply; only their means are held in memory; by: the columns that distinguish ways of scoring.
-    Returns: a row for each set of `by` and system, "" for all answers: statistic ("mean"), value, low, high, n
-        (questions), resampled, dropped (answers without a score) and dropped_because.
-    """
-    keys = [*by, "system"]
-    means, lost = _average_answers(parts, keys, every="")
-    columns = [*keys, "statistic", "value", "low", "high", "n", "resampled"]
-    values = average(means, share=SHARES if "metric" in by else False)[columns]
-    counts = lost.reset_index("missing")
-    counts["dropped_because"] = counts.missing + ": " + counts.dropped.astype(str)
-    counts = counts.groupby(level=keys, sort=False).agg({"dropped": "sum", "dropped_because": "; ".join})
-    return values.join(counts, on=keys).fillna({"dropped": 0, "dropped_because": ""}).astype({"dropped": int})
-
-
-def compare_systems(parts: Iterable[pd.DataFrame], by: Sequence[str], other: str) -> pd.DataFrame:
-    """Each system minus another, over the questions for which both have a mean score, paired.
-
-    Args: parts, by: as `summarise_systems`; other: the system to compare with.
-    Returns: a row for each set of `by` and each other system: difference_from, statistic ("difference"), value, low and
-        high (NaN without a question of both), n (questions), resampled and dropped (the system's other questions).
-    """
-    keys = [*by, "system"]
-    every, _ = _average_answers(parts, keys)
-    means = every.dropna(subset="measured").assign(statistic="difference")
-    means = means.merge(means[means.system == other][[*by, "question"]])  # n counts the questions of both
-    differences = subtract(means, means.system == other, across=["system"], named=other)
-    columns = ["value", "low", "high", "n", "resampled"]
-    differences = differences.reindex(columns=[*keys, *columns]).astype(object)
-    answered = every[every.system != other].groupby(keys, sort=False).size().rename("dropped").reset_index()
-    rows = answered.merge(differences, "left", keys).fillna({"n": 0, "resampled": ""})
-    rows = rows.assign(difference_from=other, statistic="difference", dropped=rows.dropped - rows.n)
-    rows = rows[[*keys, "difference_from", "statistic", *columns, "dropped"]]
-    return rows.astype({"n": int, "dropped": int, **dict.fromkeys(columns[:3], float)})
-
-
-def _average_answers(
-    parts: Iterable[pd.DataFrame], keys: Sequence[str], *, every: str | None = None
+def average_answers(
+    parts: Iterable[pd.DataFrame], by: Sequence[str] = ("metric",), *, every: str | None = None
 ) -> tuple[pd.DataFrame, pd.Series]:
     """The mean score of each system's answers to a question, and how many answers have none, by the reason.
 
-    Args: parts: as `summarise_systems`; keys: the columns that distinguish ways of scoring, and system; every: what the
+    Answers with `flags` other than TOLD have no score here.
+    Args: parts: frames with question, system, score, missing, maybe flags, and those of `by`, "" where they don't
+        apply; only their means are held in memory; by: the columns that distinguish ways of scoring; every: what the
         system of all answers together is called, which are then counted too.
+    Returns: a row for each set of `by`, system and question, with the mean as measured; and counts by `by`, system and
+        missing.
     """
-    sums, lost = [], []
+    keys, sums, lost = [*by, "system"], [], []
     for scores in parts:
         scores = drop_flagged(scores) if "flags" in scores else scores
         if every is not None:
@@ -96,8 +59,46 @@ def _average_answers(
         unscored = scores[scores.missing != ""].drop_duplicates([*keys, *answer])  # of coverage, once for all views
         lost.append(unscored.groupby([*keys, "missing"], sort=False).size())
     total = pd.concat(sums).groupby(level=[*keys, "question"], sort=False).sum()
-    means = (total["sum"] / total["count"]).rename("measured").reset_index().assign(statistic="mean", missing="")
+    means = (total["sum"] / total["count"]).rename("measured").reset_index()
     return means, pd.concat(lost).groupby(level=[*keys, "missing"], sort=False).sum().rename("dropped")
+
+
+def summarise_systems(means: pd.DataFrame, lost: pd.Series, by: Sequence[str] = ("metric",)) -> pd.DataFrame:
+    """Each system's mean over questions, with a 95 % interval over questions.
+
+    The interval is that of `nfqa.metrics.statistics.average`: Student's t, of SHARES Wilson's.
+    Args: means, lost, by: of `average_answers`.
+    Returns: a row for each set of `by` and system: statistic ("mean"), value, low, high, n (questions), resampled,
+        dropped (answers without a score) and dropped_because.
+    """
+    keys = [*by, "system"]
+    columns = [*keys, "statistic", "value", "low", "high", "n", "resampled"]
+    means = means.assign(statistic="mean", missing="")
+    values = average(means, share=SHARES if "metric" in by else False)[columns]
+    counts = lost.reset_index("missing")
+    counts["dropped_because"] = counts.missing + ": " + counts.dropped.astype(str)
+    counts = counts.groupby(level=keys, sort=False).agg({"dropped": "sum", "dropped_because": "; ".join})
+    return values.join(counts, on=keys).fillna({"dropped": 0, "dropped_because": ""}).astype({"dropped": int})
+
+
+def compare_systems(means: pd.DataFrame, other: str, by: Sequence[str] = ("metric",)) -> pd.DataFrame:
+    """Each system minus another, over the questions for which both have a mean score, paired.
+
+    Args: means, by: of `average_answers`, without a system of all answers; other: the system to compare with.
+    Returns: a row for each set of `by` and each other system: difference_from, statistic ("difference"), value, low and
+        high (NaN without a question of both), n (questions), resampled and dropped (the system's other questions).
+    """
+    keys = [*by, "system"]
+    paired = means.dropna(subset="measured").assign(statistic="difference", missing="")
+    paired = paired.merge(paired[paired.system == other][[*by, "question"]])  # n counts the questions of both
+    differences = subtract(paired, paired.system == other, across=["system"], named=other)
+    columns = ["value", "low", "high", "n", "resampled"]
+    differences = differences.reindex(columns=[*keys, *columns]).astype(object)
+    answered = means[means.system != other].groupby(keys, sort=False).size().rename("dropped").reset_index()
+    rows = answered.merge(differences, "left", keys).fillna({"n": 0, "resampled": ""})
+    rows = rows.assign(difference_from=other, statistic="difference", dropped=rows.dropped - rows.n)
+    rows = rows[[*keys, "difference_from", "statistic", *columns, "dropped"]]
+    return rows.astype({"n": int, "dropped": int, **dict.fromkeys(columns[:3], float)})
 
 
 def drop_flagged(scores: pd.DataFrame) -> pd.DataFrame:
