@@ -65,7 +65,7 @@ def judge_claims(paper: Paper, results: Path) -> pd.DataFrame:
 
 def _write_values(table: pd.DataFrame) -> pd.Series:
     """Each value with its interval; a whole number without an interval has no decimals."""
-    texts = pd.Series(write_intervals(table, digits=3, whole_from=100), table.index, dtype=object)
+    texts = write_intervals(table, digits=3, whole_from=100)
     is_whole = table.low.isna() & (table.value.astype(float) % 1 == 0)
     return texts.mask(is_whole, texts.str.partition(".")[0])
 

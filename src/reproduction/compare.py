@@ -238,7 +238,7 @@ def tabulate_values(paper: Paper, name: str, table: pd.DataFrame) -> str:
         cells = _flatten(pivot_beside_paper(paper, name, table)["cell"])
     else:
         words = name_rows(paper, table, name_keys(table))
-        cells = pd.DataFrame({"measured here": write_intervals(table, digits=3, whole_from=100)}, words)
+        cells = write_intervals(table, digits=3, whole_from=100).set_axis(words).to_frame("measured here")
     more = f"... and {len(cells) - _ROWS} more rows in the CSV" if len(cells) > _ROWS else ""
     return "\n".join(
         filter(None, [cells.head(_ROWS).to_string(line_width=150), note_stand_ins(paper, name, table), more])

@@ -150,11 +150,12 @@ def pick(table: pd.DataFrame, **conditions: object) -> pd.Series:
 
 def write_intervals(
     table: pd.DataFrame, *, digits: int = 2, whole_from: float = np.inf, tiny: bool = False
-) -> list[str]:
+) -> pd.Series:
     """Each row as "value [low, high]": without brackets where it has no interval, "undefined" without a value.
 
     Args: whole_from: rows whose value is of this size or more are written without decimals; tiny: a positive value
         that would come out as 0 without being it is written as "<0.01".
+    Returns: texts by the table's index, so that they stay with their rows in whatever order.
     """
     texts = []
     for value, low, high in table[["value", "low", "high"]].astype(float).itertuples(index=False):
@@ -163,7 +164,7 @@ def write_intervals(
         small = tiny and 0 < value < 0.5 * 10**-digits
         number = "undefined" if np.isnan(value) else f"<{10**-digits:{form}}" if small else f"{value:{form}}"
         texts.append(f"{number}{interval}")
-    return texts
+    return pd.Series(texts, table.index, dtype=object)
 
 
 def say_change(
@@ -199,7 +200,7 @@ class _Finding(string.Formatter):
             up, down, level = format_spec.split("|")
             known = value[["value", "low", "high"]].notna().all()
             return say_change(value, up=up, down=down, level=level, shown=False) if known else level
-        return write_intervals(value.to_frame().T, digits=int(format_spec or 2))[0]
+        return write_intervals(value.to_frame().T, digits=int(format_spec or 2)).iloc[0]
 
 
 def write_finding(template: str, **parts: object) -> str:
