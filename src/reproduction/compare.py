@@ -192,9 +192,10 @@ def label_rows(paper: Paper, name: str, table: pd.DataFrame, by: Sequence[str] =
     return both.assign(panel=[show_name(paper, part) for part in both.dataset] if "dataset" in both else "")
 
 
-def name_rows(paper: Paper, table: pd.DataFrame, names: Iterable[str]) -> list[str]:
-    """Each row's metric and conditions in words."""
-    return [say_conditions(paper, row) for row in table[list(names)].to_dict("records")]
+def name_rows(paper: Paper, table: pd.DataFrame, names: Iterable[str]) -> pd.Series:
+    """Each row's metric and conditions in words, by the table's index."""
+    words = [say_conditions(paper, row) for row in table[list(names)].to_dict("records")]
+    return pd.Series(words, table.index, dtype=object)
 
 
 def say_conditions(paper: Paper, conditions: Mapping[Hashable, object]) -> str:
