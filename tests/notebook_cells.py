@@ -27,6 +27,7 @@ from reproduction.notebooks import read_cells
 from reproduction.open import Lab
 from reproduction.papers import find_artefact, read_papers
 from reproduction.place import Place
+from reproduction.runner import Progress
 
 PAPERS = read_papers(PROJECT)
 
@@ -62,7 +63,7 @@ def run_cells(notebook: Path, parameters: dict[str, Any], tags: Sequence[str] = 
     return names
 
 
-def run_all_here(place: Place, pending: Sequence[Target], *, jobs: int) -> list[str]:
+def run_all_here(place: Place, pending: Sequence[Target], progress: Progress) -> list[str]:
     """As `reproduction.runner.run_make`, but one after another in this process."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("NFQA_GIVEN", "OMP_NUM_THREADS", "PYTHONWARNINGS"):  # which are set for a process of its own

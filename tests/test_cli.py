@@ -146,6 +146,8 @@ def test_check_fails_on_a_difference_without_a_reason_and_not_with_one(checkout:
     assert (code, "differs, explained: Measured here: 1.5000. Another draw." in output) == (0, True)
     code, output = check("")
     assert (code, "missing: run `make reproduce`" in output) == (1, True)
+    papers.write_text(f"{papers.read_text()}first,Other,,antique,other,number,2.00,,0.01,,,table,,\n")
+    assert "missing" in check("1.004")[1].splitlines()[0], "what fails comes first"
     path.write_text("half a fi")
     assert "not a values file" in checkout.run("check", DATA="full").stderr
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from conftest import FIRST, Checkout
 from nfqa.files import code
 from nfqa.files.paths import hash_file, lock_file, write_text
 from nfqa.interruption import MESSAGE
+from reproduction import runner
 from reproduction.keys import Record
 from reproduction.notebooks import hash_cells
 
@@ -130,6 +132,22 @@ def test_a_figure_that_is_no_longer_made_does_not_stay(ran: Checkout) -> None:
         ran.edit_notebook("made_up/first.ipynb", cells)
         assert ran.run("run", "made_up/first").returncode == 0
         assert figure.is_file() == is_drawn
+
+
+def test_a_run_tells_what_is_done_left_and_running(checkout: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "_PAUSE", 0.5)
+    checkout.edit_notebook("made_up/first.ipynb", [*FIRST, "import time\ntime.sleep(2)"])
+    done = checkout.run("reproduce")
+    assert done.returncode == 0, done.stderr
+    assert "3 artefacts to run, 2 at a time; about 00:18" in done.stdout  # six seconds each, one after another
+    form = re.compile(r"(\d+) % after \d\d:\d\d, about (\d\d:\d\d) left: (first|second|third|)")
+    lines = [form.fullmatch(line) for line in done.stderr.splitlines() if " % after " in line]
+    assert len(lines) > 3
+    assert all(lines)
+    shown = [line[3] for line in lines if line and line[3]]
+    assert list(dict.fromkeys(shown)) == ["first", "second", "third"]
+    percents = [int(line[1]) for line in lines if line]
+    assert percents[0] < 50 < percents[-1]
 
 
 def wait_until(happened: Callable[[], bool], seconds: float = 60) -> None:
@@ -255,9 +273,8 @@ def test_what_was_made_here_is_compared_with_the_reference_and_taken_over(ran: C
     record_run(ran.root, "first")
     checked = ran.run("check", **full)
     key = ["dataset=sample_antique", "metric=ours", "statistic=number"]
-    assert ["made_up/first", *key, "value", "1.0", "1.5", "0.333333", "moved"] in map(
-        str.split, checked.stdout.splitlines()
-    )
+    assert [*key, "value", "1.0", "1.5", "0.333333", "moved"] in map(str.split, checked.stdout.splitlines())
+    assert "made_up/first differs from results/made_up/first.csv" in checked.stdout
     assert (checked.returncode, "make accept" in checked.stderr) == (1, True)
     accepted = ran.run("accept", **full)
     assert accepted.stdout == "copied into results/, figures/ and notebooks/: made_up/first\n", accepted.stderr

@@ -198,6 +198,90 @@ def test_what_moved_is_told_from_another_processors_digits(then: float, now: flo
     assert result[result.column == column].state.tolist() == [state]
 
 
+# linkage/judge_health, half_reference, beaten: a near tie that another processor decides otherwise
+JUDGE_HEALTH = {"value": 0.786344, "low": 0.751379, "high": 0.82131, "spread": 0.02}
+WIDTH = JUDGE_HEALTH["high"] - JUDGE_HEALTH["low"]
+
+
+@pytest.mark.parametrize(
+    ("change", "state"),
+    [
+        ({"value": 0.785671}, check.WITHIN),  # as it was seen
+        *(({name: JUDGE_HEALTH[name] + WIDTH / 51}, check.WITHIN) for name in JUDGE_HEALTH),
+        *(({name: JUDGE_HEALTH[name] - WIDTH / 49}, check.MOVED) for name in JUDGE_HEALTH),
+        ({"value": JUDGE_HEALTH["value"] + WIDTH / 20}, check.MOVED),
+        ({"n": 298}, check.MOVED),
+        ({"low": np.nan}, check.MOVED),
+    ],
+)
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_number_beside_an_interval_may_move_by_less_than_a_fiftieth_of_its_width(
+    change: dict[str, float], state: str, exact: bool
+) -> None:
+    row = {"dataset": "d", "metric": "m", "statistic": "beaten", "n": 297} | JUDGE_HEALTH
+    then, now = (tidy_values(pd.DataFrame([side]), origin="measured", exact=exact) for side in (row, row | change))
+    result = check.compare_values(then, now)
+    assert result[result.column == next(iter(change))].state.tolist() == [state]
+
+
+@pytest.mark.parametrize(("low", "high"), [NONE, (0.786344, 0.786344), (0.7, np.nan), (np.nan, 0.9)])
+def test_an_interval_without_width_or_end_gives_no_tolerance(low: float, high: float) -> None:
+    row = {"dataset": "d", "metric": "m", "statistic": "s", "value": 0.786344, "low": low, "high": high}
+    for moved, state in ((5e-5, check.WITHIN), (2e-4, check.MOVED)):
+        sides = [tidy_values(pd.DataFrame([row | {"value": value}]), origin="measured")
+                 for value in (0.786344, 0.786344 + moved)]  # fmt: skip
+        result = check.compare_values(*sides)
+        assert result[result.column == "value"].state.tolist() == [state]
+
+
+def test_a_tolerance_is_never_narrower_than_that_of_a_value_without_an_interval() -> None:
+    row = {"dataset": "d", "metric": "m", "statistic": "s", "value": 0.5, "low": 0.499, "high": 0.501}
+    then, now = (tidy_values(pd.DataFrame([row | {"value": v}]), origin="measured") for v in (0.5, 0.50009))
+    assert set(check.compare_values(then, now).state) == {check.SAME, check.WITHIN}
+
+
+def compare_many(number: int) -> pd.DataFrame:
+    """As `compare_reference`: an artefact of which many numbers are within tolerance, two of which some moved."""
+    near = {"state": check.WITHIN, "committed": 0.5, "now": 0.6, "change": 0.2, "artefact": "made_up/near"}
+    moved = {"state": check.MOVED, "committed": 0.786344, "now": 0.771, "change": 0.02, "artefact": "made_up/moved"}
+    text = {"state": check.MOVED, "committed": "x|seed:0|a", "now": "x|seed:1|a", "column": "signature"}
+    gone = {"state": check.GONE, "committed": 1.0, "row": "of it", "artefact": "made_up/gone"}
+    rows = [near] * 30 + [moved] * number + [{**moved, **text, "change": np.nan}]
+    rows += [gone | {"column": column} for column in ("value", "low", "n")]
+    columns = ["artefact", "row", "column", "committed", "now", "change", "state"]
+    return pd.DataFrame([{"row": "attack=half_reference", "column": "value", **row} for row in rows])[columns]
+
+
+def test_what_failed_is_listed_first_by_artefact_with_both_values(capsys: pytest.CaptureFixture[str]) -> None:
+    assert check.say_moved(compare_many(2))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "36 numbers against the reference in results/: same within tolerance 30, moved 3, gone 3"
+    assert [line for line in lines if "made_up/" in line] == [
+        "made_up/gone differs from results/made_up/gone.csv:",
+        "made_up/moved differs from results/made_up/moved.csv:",
+    ]
+    assert sum("of it" in line for line in lines) == 1, "a row that is gone is one line"
+    assert sum(line.split()[:4] == ["attack=half_reference", "value", "0.786344", "0.771"] for line in lines) == 2
+    assert sum(line.split()[1:4] == ["signature", "0|a", "1|a"] for line in lines) == 1
+    assert "0.6" not in " ".join(lines)
+
+
+def test_failing_numbers_of_an_artefact_that_are_not_listed_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    check.say_moved(compare_many(100))
+    output = capsys.readouterr().out
+    assert output.count("0.771") == 20
+    assert "... and 81 more" in output
+
+
+def test_on_the_machine_that_made_the_reference_a_difference_within_tolerance_fails(monkeypatch, capsys) -> None:
+    table = compare_many(0)
+    near = table[table.state == check.WITHIN]
+    assert not check.say_moved(near)
+    monkeypatch.setenv("STRICT", "1")
+    assert check.say_moved(near)
+    assert "made_up/near differs" in capsys.readouterr().out
+
+
 def test_rows_that_are_gone_new_or_of_a_file_that_is_not_here_are_told_apart() -> None:
     table = tidy_values(make_values(), origin="measured")
     assert set(check.compare_values(table, table.iloc[1:]).state) == {check.SAME, check.GONE}

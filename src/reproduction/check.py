@@ -32,7 +32,10 @@ ENDINGS = {".csv": "results", ".json": "results", ".png": "figures", ".pdf": "fi
 TEXTS = ["dropped_because", "origin", "signature"]
 # Of 1, or of the largest number of its row: what a near tie that another processor decides otherwise changes.
 _FLIPPED = 1e-4
+_WIDTHS = 1 / 50  # what part of the width of its interval a value may move, and either end of the interval
 _SPREADS = 3  # by how many of its own standard deviations over seeds a value that varies may move
+_LISTED = 20  # failing numbers of one artefact that are printed; those beyond are counted
+_LONGEST = 40  # characters of a moved text that are printed, from where it differs
 
 
 def check_published(root: Path, place: Place) -> pd.DataFrame:
@@ -88,9 +91,15 @@ def compare_values(
 ) -> pd.DataFrame:
     """Every number of two versions of an artefact's values, and the texts in which they differ.
 
-    A number is "same"; "same within tolerance" where it differs by its last digit (1e-5 relative, 1e-11 without a model
-    behind it), or a value behind a model by no more than 1e-4 (of 1, or of the largest number of its row): vectors that
-    differ in their last bits decide a near tie otherwise, which moves an average of ranks by some 1e-5; else "moved".
+    A number is "same"; "same within tolerance" where it differs by no more than one of these; else "moved":
+
+    - its last digit, 1e-5 relative, or 1e-11 without a model behind it;
+    - behind a model, 1e-4 of 1, or of the largest number of its row: vectors that differ in their last bits decide a
+      near tie otherwise, which moves an average of ranks by some 1e-5;
+    - in a row with an interval, less than a fiftieth of the width that `then` has: a tie is small beside the sampling
+      error. So may the spread: it moves by no more than the values of its seeds do. An interval without one of its ends
+      or without width gives no tolerance.
+
     Counts are compared exactly, and so are origin, signature and reasons. A row is "gone" or "new" where only one side
     has it.
 
@@ -107,21 +116,27 @@ def compare_values(
     numbers = both.filter(regex=f"^({'|'.join(NUMBERS)})_").abs()
     sizes = numbers.max(axis=1).fillna(1.0).clip(lower=1.0)  # a small difference of large values moves as they do
     spreads = both[["spread_then", "spread_now"]].max(axis=1)
+    widths = (both.high_then - both.low_then).fillna(0.0)
     frames = []
     for name in [*NUMBERS, *COUNTS, *TEXTS]:
         old, new, compared = both[f"{name}_then"], both[f"{name}_now"], both[["row"]].assign(column=name)
         if name in TEXTS:
-            frames.append(compared[(both.side == "both") & (old.fillna("") != new.fillna(""))].assign(state=MOVED))
+            old, new = old.fillna(""), new.fillna("")
+            differ = (both.side == "both") & (old != new)
+            frames.append(compared.assign(committed=old, now=new, state=MOVED)[differ])
         elif name != "spread" or not varies:
             is_exact = (round_digits(old, MODEL_DIGITS) != old) | (round_digits(new, MODEL_DIGITS) != new)
             last = 10.0 ** (1 - np.where(is_exact, EXACT_DIGITS, MODEL_DIGITS)) * (name in NUMBERS)
             most = _FLIPPED * sizes * (~is_exact & (name in NUMBERS))
             most = np.fmax(most, _SPREADS * spreads) if varies and name == "value" else most
+            is_near = np.isclose(new, old, rtol=last, atol=most)
+            if name in NUMBERS:
+                is_near |= (new - old).abs() < _WIDTHS * widths
             cases = {
                 LACKING if lacks else GONE: both.side == "left_only",
                 NEW: both.side == "right_only",
                 SAME: np.isclose(new, old, rtol=0, atol=0, equal_nan=True),
-                WITHIN: np.isclose(new, old, rtol=last, atol=most),
+                WITHIN: is_near,
             }
             change = (new - old).abs() / np.fmax(old.abs(), new.abs())
             state = np.select([*cases.values()], [*cases], MOVED)
@@ -138,17 +153,34 @@ def _name_rows(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def say_moved(compared: pd.DataFrame) -> bool:
-    """Say how results compare with the committed ones; True where one moved, is gone or is new without a reason."""
+    """Say how results compare with the committed ones: what fails first, by artefact, then the count of each state.
+
+    Returns: whether a number moved, is gone or is new without a reason; with STRICT, also one within tolerance.
+    """
     if compared.empty:
         return False
-    counts = ", ".join(f"{state} {count:,}" for state, count in compared.state.value_counts().items())
-    print(f"{len(compared):,} numbers against the reference in results/: {counts}")
     # STRICT, on the machine that made the reference: what another processor may move as well
     failing = compared[compared.state.isin([MOVED, GONE, NEW, *([WITHIN] if os.environ.get("STRICT") else [])])]
-    changed = compared[~compared.state.isin([SAME, UNRUN]) & compared.change.notna()]
-    for rows in (changed.sort_values("change", ascending=False), failing[failing.change.isna()]):
-        if len(rows):
-            print(rows.head(10).dropna(axis=1, how="all").to_string(index=False))
+    is_row = failing.state.isin([GONE, NEW])  # one line for all numbers of such a row
+    for identifier, lines in failing[~is_row | (failing.column == "value")].groupby("artefact"):
+        print(f"{identifier} differs from results/{identifier}.csv:")
+        print(_list_failing(lines).to_string(index=False))
+        if len(lines) > _LISTED:
+            print(f"... and {len(lines) - _LISTED:,} more")
+    counts = ", ".join(f"{state} {count:,}" for state, count in compared.state.value_counts().items())
+    print(f"{len(compared):,} numbers against the reference in results/: {counts}")
     if len(failing):
         print("Values moved. If intended, run `make accept` and state why in the commit.", file=sys.stderr)
     return bool(len(failing))
+
+
+def _list_failing(lines: pd.DataFrame) -> pd.DataFrame:
+    """What differs in an artefact as it is printed, the largest changes first; of texts the part that differs."""
+    lines = lines.sort_values("change", ascending=False).head(_LISTED).drop(columns="artefact")
+    texts = lines[lines.column.isin(TEXTS)]
+    for place, old, new in zip(texts.index, texts.committed, texts.now, strict=True):
+        equal = [a == b for a, b in zip(old, new, strict=False)]
+        start = [*equal, False].index(False)
+        lines.loc[place, "committed"] = old[start : start + _LONGEST]
+        lines.loc[place, "now"] = new[start : start + _LONGEST]
+    return lines

@@ -245,17 +245,18 @@ def check(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
 
 
 def _print_published(published: pd.DataFrame) -> bool:
-    """Print how results compare with the published ones; True where one is missing, or differs without a reason."""
+    """Print how results compare with the published ones, failures first; True where one is missing or unexplained."""
     from reproduction.compare import VERDICTS
 
-    for row in published[published.verdict != "not run"].itertuples():
+    fails = published.verdict.isin(["differs", "missing"])
+    rows = published.assign(passes=~fails).sort_values("passes", kind="stable")
+    for row in rows[rows.verdict != "not run"].itertuples():
         where = f"{row.artefact:18} {row.row:10} {row.dataset:11} {row.heading:16}"
         print(f"{where} published {row.printed:>7}  measured {row.value:>8.4f}  {row.verdict}: {row.why}")
     print("; ".join(f"{verdict}: {(published.verdict == verdict).sum()}" for verdict in VERDICTS))
-    wrong = bool(published.verdict.isin(["differs", "missing"]).any())
-    if wrong:
+    if fails.any():
         print("a value is missing, or differs without a reason; list the reason in papers/PAPER.csv", file=sys.stderr)
-    return wrong
+    return bool(fails.any())
 
 
 def accept(root: Path, options: RunOptions, arguments: argparse.Namespace) -> int:

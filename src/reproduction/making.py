@@ -25,7 +25,7 @@ from nfqa.models.chat import UNSETTLED
 from nfqa.models.embed import Embedder
 from nfqa.models.reranker import open_cross_encoder
 from nfqa.models.roles import parse_role
-from nfqa.opening import Asking
+from nfqa.opening import Asking, show_bar
 from reproduction.data.own_debates import hash_folder, read_folder
 from reproduction.debates import pipeline, write
 from reproduction.debates.checking import check_views, read_labels, remove_rejected
@@ -84,7 +84,8 @@ def open_run(
     prompts = read_prompt_set(root, asking.prompts)
     if writer is not None:
         writer.decoding = replace(writer.decoding, max_tokens=write.LONGEST)
-    embedder = Embedder(options.find_role("embedder"), find_cache(root, "embeddings"), progress=True)
+    progress = show_bar(" characters embedded", shown=True)
+    embedder = Embedder(options.find_role("embedder"), find_cache(root, "embeddings"), progress=progress)
     reranker = parse_role("reranker", options.find_role("reranker"))
     folder = name_folder(options, str(path.resolve()), str(documents.resolve()) if documents else "")
     models = [(asker.spec.identity, asker.decoding.signature) for asker in (writer, judge and judge.asker) if asker]

@@ -8,8 +8,9 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from heapq import heapify, heappop, heappush
 from math import inf
 from pathlib import Path
 
@@ -25,6 +26,11 @@ from reproduction.papers import Artefact
 from reproduction.place import Place
 
 _LONGEST = 10_000  # characters of a failure that are shown
+_UNKNOWN = 60.0  # the seconds that an artefact is taken to need of which nothing is known
+_EMBEDDING = 1e-4  # about the seconds that one core needs to embed a character
+_PRIOR = 30.0  # seconds of work at the expected speed, beside which little work says little of a machine's
+_PAUSE = 30.0  # seconds between two lines of progress where no one watches
+_OVERDUE = 0.05  # of the time that a notebook ran so far: what it is taken to need still, at least
 
 
 def reach_data(root: Path, artefacts: Sequence[Artefact]) -> list[str]:
@@ -48,20 +54,30 @@ def run_targets(root: Path, options: RunOptions, targets: Sequence[Target], *, j
 
     A target waits for those it reads. One that fails keeps its last good result, and what reads it is not run.
     """
-    pending = sorted((target for target in targets if target.stale), key=lambda target: -target.seconds)
+    pending = order_targets([target for target in targets if target.stale])
     if not pending:
         return []
     place = options.find_place(root)
     with hold_scratch(place.work / "scratch", root / "build" / "lock"):
-        minutes = sum(target.seconds for target in pending if target.seconds < inf) / jobs / 60
-        count = f"{len(pending)} artefact{'s' * (len(pending) > 1)} to run"
-        print(f"{count}, {jobs} at a time; about {minutes:.1f} min as they last took", flush=True)
         graded = {name for name, file in read_registry(root).items() if file.shape in GRADED}
         wanted = {d for t in pending if "embedder" in t.artefact.roles for d in t.artefact.datasets} & graded
-        if wanted:
-            prepare_vectors(root, options, sorted(wanted), limit=QUICK_LIMIT if options.profile == "quick" else None)
         write_keys(place, pending)
-        return run_make(place, pending, jobs=jobs)
+        with closing(Progress(pending, jobs=jobs)) as progress:
+            count = f"{len(pending)} artefact{'s' * (len(pending) > 1)} to run, {jobs} at a time"
+            print(f"{count}; {progress.describe()}{' once texts are embedded' * bool(wanted)}", flush=True)
+            if wanted:
+                limit = QUICK_LIMIT if options.profile == "quick" else None
+                prepare_vectors(root, options, sorted(wanted), limit=limit, show=progress.show_embedding)
+            return run_make(place, pending, progress)
+
+
+def order_targets(targets: Sequence[Target]) -> list[Target]:
+    """Targets in the order in which they start: first those that begin the longest chain of reading one another."""
+    chains: dict[str, float] = {}  # the seconds of each and of the longest chain that reads it
+    for target in reversed(targets):
+        readers = [chains[other.identifier] for other in targets if target.identifier in other.reads]
+        chains[target.identifier] = target.seconds + max(readers, default=0.0)
+    return sorted(targets, key=lambda target: -chains[target.identifier])
 
 
 def write_keys(place: Place, pending: Sequence[Target]) -> None:
@@ -79,28 +95,31 @@ def write_keys(place: Place, pending: Sequence[Target]) -> None:
     write_text(place.work / "keys" / "pending.mk", "\n".join(lines) + "\n")
 
 
-def run_make(place: Place, pending: Sequence[Target], *, jobs: int) -> list[str]:
+def run_make(place: Place, pending: Sequence[Target], progress: Progress) -> list[str]:
     """Let Make bring the records of targets up to date with their keys; returns the identifiers that failed."""
     scratch, waiting, failed = place.work / "scratch", {target.identifier: target for target in pending}, []
     os.environ.setdefault("NFQA_RUN", f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}")
     environment = {name: value for name, value in os.environ.items() if "MAKE" not in name and name != "MFLAGS"}
     run = f"RUN={shlex.quote(sys.executable)} -m reproduction".replace("$", "$$")
-    words = ["make", "-k", f"-j{jobs}", run, f"WORK={place.work.relative_to(place.root)}", "made"]
+    words = ["make", "-k", f"-j{progress.jobs}", run, f"WORK={place.work.relative_to(place.root)}", "made"]
     log = scratch / "make.log"
-    with log.open("w") as file, open_bar(pending) as bar:
+    with log.open("w") as file:
         process = subprocess.Popen(words, cwd=place.root, env=environment, stdout=file, stderr=file)
         try:
             while waiting:
                 ended = process.poll() is not None
                 for name, target in list(waiting.items()):
+                    if (scratch / name).is_dir():
+                        progress.start(name)
                     failure = find_outcome(place, target, ended=ended)
-                    if failure is not None:
-                        bar.update(expect(waiting.pop(name)))
+                    if failure is None:
+                        continue
+                    del waiting[name]
+                    progress.end(name, failed=bool(failure))
                     if failure:
                         failed.append(name)
                         tqdm.write(f"\n{name} FAILED; its last good result stays.\n{failure}\n", sys.stderr)
-                bar.set_description_str(describe_running(scratch, waiting), refresh=False)
-                bar.update(0)  # shows it, if it is time to
+                progress.show(describe_running(scratch, waiting))
                 time.sleep(0 if ended else 0.2)
             process.wait()
         finally:
@@ -126,11 +145,6 @@ def find_outcome(place: Place, target: Target, *, ended: bool) -> str | None:
     return f"not run, because it reads {reads}, which failed" if reads else "it was stopped before it ended"
 
 
-def expect(target: Target) -> float:
-    """The seconds that an artefact is taken to need: as last time, or as its entry says; a minute where unknown."""
-    return target.seconds if target.seconds < inf else 60.0
-
-
 def describe_running(scratch: Path, names: Iterable[str]) -> str:
     """The notebooks at work, and the progress of a batch of requests to a model, as `reproduction.roles` notes it."""
     running = [name for name in names if (scratch / name).is_dir()]
@@ -139,17 +153,114 @@ def describe_running(scratch: Path, names: Iterable[str]) -> str:
     return ", ".join(" ".join(filter(None, part)) for part in parts)
 
 
-def open_bar(targets: Sequence[Target]) -> tqdm:
-    """A bar of the seconds that artefacts are taken to need; where no one watches, a line every 30 seconds."""
-    shape, seconds = "{percentage:.0f} % after {elapsed}, {remaining} left: {desc}\n", 30.0
-    if sys.stderr.isatty():
-        shape, seconds = "{percentage:3.0f}%|{bar}| {elapsed}, {remaining} left: {desc}", 0.5
-    total = sum(map(expect, targets))
-    return tqdm(total=total, bar_format=shape, miniters=0, mininterval=seconds, delay=min(seconds, 2))
+def estimate_left(
+    done: Collection[tuple[float, float]],
+    running: Mapping[str, tuple[float, float]],
+    waiting: Mapping[str, float],
+    reads: Mapping[str, Collection[str]],
+    *,
+    jobs: int,
+    first: float = 0.0,
+) -> float:
+    """The seconds that a run still needs: what is left, as many times as long as expected as what is done was.
+
+    What waits begins in its order, at the first of `jobs` places that is free, once what it reads has ended. A part
+    that runs for longer than it should counts as done, so that a slow machine is noticed before anything ends.
+
+    Args: done: of each part that has ended the expected seconds and those that it took; running: of each part by name
+        the expected seconds and those that it has run; waiting: of each the expected seconds, those that start first
+        come first; reads: of each the names of the parts that must end before it begins; first: the expected seconds
+        of what must end before any of `waiting` begins.
+    """
+    pace = _find_pace(done)
+    begun = [(min(expected, elapsed / pace), elapsed) for expected, elapsed in running.values()]
+    pace = _find_pace([*done, *begun])
+    ends = {}
+    for name, (expected, elapsed) in running.items():
+        ends[name] = max(pace * expected - elapsed, _OVERDUE * elapsed)
+    free = [*ends.values(), *[pace * first] * (jobs - len(running))]
+    heapify(free)
+    for name, expected in waiting.items():
+        begins = max([heappop(free), *(ends.get(other, 0.0) for other in reads[name])])
+        ends[name] = begins + pace * expected
+        heappush(free, ends[name])
+    return max(free)
 
 
-def prepare_vectors(root: Path, options: RunOptions, datasets: Sequence[str], *, limit: int | None) -> None:
-    """Embed all texts of datasets, on all cores and under one bar.
+def _find_pace(timed: Collection[tuple[float, float]]) -> float:
+    """How many times as long parts took as was expected; near 1 where they are short."""
+    return (_PRIOR + sum(taken for _, taken in timed)) / (_PRIOR + sum(expected for expected, _ in timed))
+
+
+class Progress:
+    """What a run has done, is at and has left, on a bar of time; where no one watches, a line every 30 seconds."""
+
+    def __init__(self, targets: Sequence[Target], *, jobs: int) -> None:
+        self.jobs = jobs
+        self._reads = {target.identifier: target.reads for target in targets}
+        self._waiting = {t.identifier: t.seconds if t.seconds < inf else _UNKNOWN for t in targets}
+        self._about = "at least" if any(target.seconds == inf for target in targets) else "about"
+        self._running: dict[str, tuple[float, float]] = {}  # the expected seconds of each, and when it began
+        self._done: list[tuple[float, float]] = []  # the expected seconds of each, and those that it took
+        self._first = 0.0  # the expected seconds of the embedding that is left
+        self._began = time.monotonic()
+        self._shown = self._began  # when a line was last printed
+        shape = "{percentage:3.0f}%|{bar}| {elapsed}, {desc}"
+        self._bar = tqdm(total=1, bar_format=shape, miniters=0, mininterval=0.5, disable=not sys.stderr.isatty())
+
+    def estimate(self) -> float:
+        """The seconds that are left."""
+        now = time.monotonic()
+        running = {name: (expected, now - began) for name, (expected, began) in self._running.items()}
+        return estimate_left(self._done, running, self._waiting, self._reads, jobs=self.jobs, first=self._first)
+
+    def describe(self) -> str:
+        """The time that is left, in words; at least so much where that of a part is not known."""
+        return f"{self._about} {tqdm.format_interval(self.estimate())}"
+
+    def start(self, name: str) -> None:
+        """Note that an artefact is at work, if it is not noted yet."""
+        if name in self._waiting:
+            self._running[name] = (self._waiting.pop(name), time.monotonic())
+
+    def end(self, name: str, *, failed: bool) -> None:
+        """Note that an artefact has ended. Only one that was made says how long others take."""
+        self._waiting.pop(name, None)
+        if name in self._running:
+            expected, began = self._running.pop(name)
+            self._done += [] if failed else [(expected, time.monotonic() - began)]
+
+    def show(self, what: str) -> None:
+        """Show what is at work, if it is time to."""
+        now = time.monotonic()
+        elapsed, left = now - self._began, self.estimate()
+        words = f"{self.describe()} left: {what}"
+        self._bar.n, self._bar.total = elapsed, elapsed + left
+        self._bar.set_description_str(words, refresh=False)
+        self._bar.update(0)
+        if self._bar.disable and now - self._shown >= _PAUSE:
+            self._shown = now
+            percent = 100 * elapsed / (elapsed + left)
+            print(f"{percent:.0f} % after {tqdm.format_interval(elapsed)}, {words}", file=sys.stderr, flush=True)
+
+    def show_embedding(self, done: int, total: int) -> None:
+        """Show how many characters of all texts are embedded, which comes first: the callback of an embedder."""
+        if not done:
+            self._embedding_began = time.monotonic()
+        expected = _EMBEDDING * total / (os.cpu_count() or 1)
+        self._done = [(expected * done / total, time.monotonic() - self._embedding_began)]
+        self._first = expected * (1 - done / total)
+        self.show("embedding texts")
+
+    def close(self) -> None:
+        """End the bar where it is."""
+        self._bar.close()
+
+
+def prepare_vectors(
+    root: Path, options: RunOptions, datasets: Sequence[str], *, limit: int | None, show: Callable[[int, int], None]
+) -> None:
+    """Embed all texts of datasets, on all cores; `show` gets the characters done and those of all.
 
     Raises: ValueError where the embedder can't be used.
     """
@@ -160,7 +271,7 @@ def prepare_vectors(root: Path, options: RunOptions, datasets: Sequence[str], *,
 
     sets = [load(name, data=options.data, limit=limit, root=root) for name in datasets]
     texts = [text for dataset in sets for text in dataset.texts()]
-    Embedder(options.find_role("embedder"), find_cache(root, "embeddings"), progress=True).prepare(texts)
+    Embedder(options.find_role("embedder"), find_cache(root, "embeddings"), progress=show).prepare(texts)
 
 
 @contextmanager
