@@ -279,7 +279,8 @@ def decode_text(name: str, content: bytes, line: int = 1, start: int = 0) -> str
 
     Raises: ValueError naming file and line for what is no UTF-8.
     """
-    if start == 0 and content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    has_mark = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    if start == 0 and (has_mark or b"\0" in content[:2]):
         raise ValueError(f"{name}: is UTF-16; save it as UTF-8")
     try:
         return content.decode("utf-8")
