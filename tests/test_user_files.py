@@ -42,11 +42,12 @@ def score(answers: str | Path, out: str | Path = "out", **options: Any) -> pd.Da
     return nfqa.score(answers, out, ["rouge"], progress=False, **options)
 
 
-def run(words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+def run(words: str) -> subprocess.CompletedProcess[str]:
     """A line of bash, in which `nfqa` is this package's command."""
     nfqa_command = f'nfqa() {{ {sys.executable} -m nfqa "$@"; }}; set -o pipefail; '
-    options = {"capture_output": True, "text": True, "errors": "backslashreplace", "timeout": 300} | options
-    return subprocess.run(["bash", "-c", nfqa_command + words], check=False, **options)
+    options = {"capture_output": True, "text": True, "errors": "backslashreplace", "timeout": 300}
+    environment = os.environ | {"PYTHONUNBUFFERED": ""}  # output that is left is written when Python ends
+    return subprocess.run(["bash", "-c", nfqa_command + words], check=False, env=environment, **options)
 
 
 @pytest.mark.parametrize("out", [".", "", "../here", "link"])
@@ -217,14 +218,15 @@ def test_a_name_that_is_as_long_as_it_may_be_is_written(tmp_path: Path) -> None:
 def test_a_pipe_that_nobody_reads_to_the_end_ends_the_command_quietly(here: Path, words: str) -> None:
     done = run(words)
     assert done.returncode in (0, 141), done.stderr  # as of `yes | head`
-    lines = [line for line in done.stderr.splitlines() if not line.startswith("scoring")]
+    lines = [line for line in done.stderr.splitlines() if line and not line.startswith("scoring")]
     assert lines == []
 
 
 def test_output_that_can_not_be_written_is_one_line(here: Path) -> None:
-    done = run("nfqa --version > /dev/full")
-    assert (done.returncode, done.stderr) == (2, "error: [Errno 28] No space left on device\n")
-    done = run("nfqa --version >&-")
+    for words in ("nfqa --version > /dev/full", "PYTHONUNBUFFERED=1 nfqa template my.csv > /dev/full"):
+        done = run(words)
+        assert (done.returncode, done.stderr) == (2, "error: [Errno 28] No space left on device\n")
+    done = run("nfqa template other.csv >&-")
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -232,7 +234,7 @@ def write_alike(folder: Path, name: str) -> Path:
     """The same answer in a file of the kind that its name says."""
     path = folder / name
     table = pd.DataFrame([{"question": "Is it salt?", "answer": "Rivers carry it there.", "reference_1": "Salt."}])
-    if "parquet" in name or name.endswith(".pq"):
+    if "parquet" in name or name.lower().endswith(".pq"):
         table.to_parquet(path)
     elif "csv" in name:
         path.write_text(ROW)

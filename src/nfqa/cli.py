@@ -86,7 +86,7 @@ def main(arguments: Sequence[str] | None = None, commands: dict[str, Command] | 
 
 def _discard_output() -> None:
     """What is left of the output can't be written, so that Python doesn't try it again when it ends."""
-    for stream in (sys.stdout, sys.stderr):
+    for stream in filter(None, (sys.stdout, sys.stderr)):
         try:
             stream.flush()
         except OSError:

@@ -14,7 +14,7 @@ from itertools import count, groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from nfqa.files.json_lines import Extra, parse_line, parse_lines
+from nfqa.files.json_lines import Extra, parse_line, parse_lines, refuse_utf16
 from nfqa.files.paths import refuse_stream, stamp, write_atomically
 from nfqa.files.tables import TABLES, Lines, gather_rows, parse_rows
 
@@ -121,6 +121,7 @@ def find_kind(path: Path) -> Literal["lines", "rows", "table", "parquet"]:
     suffix, columns = path.suffix.lower(), {cell.strip(_AROUND) for cell in re.split(rb"[,;\t]", line.lower())}
     if suffix in (".parquet", ".pq") or line.startswith(b"PAR1"):
         return "parquet"
+    refuse_utf16(str(path), line)
     if suffix in TABLES or {b"question", b"answer"} <= columns:
         return "table"
     if _OTHER.match(line):
