@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from conftest import copy_project
 
 import nfqa
 from nfqa.cli import main
@@ -165,6 +166,42 @@ def test_a_folder_of_an_earlier_version_is_resumed(here: Path) -> None:
     score("answers.jsonl")
     assert list_files(here / "out" / "parts") == parts
     assert set(read_note(here / "out" / "parts" / "rouge-000000.parquet")) > {"part", "source"}
+
+
+def test_a_file_of_answers_that_a_user_wrote_is_not_replaced_by_a_model_s(tmp_path: Path) -> None:
+    from reproduction.debates.answering import write_answer_files
+
+    answers = pd.DataFrame([{"system": "a", "question": "q", "text": "Salt.", "ended": "stop"}])
+    (tmp_path / "mine.jsonl").write_text("mine")
+    for _ in range(2):
+        write_answer_files(answers, tmp_path)
+    write_answer_files(answers.assign(text="No."), tmp_path)
+    (tmp_path / ".nfqa").unlink()
+    write_answer_files(answers.assign(text="No."), tmp_path)  # the same again
+    for name in ("a.jsonl", "ends.csv"):
+        (tmp_path / name).write_text("mine")
+        with pytest.raises(ValueError, match=rf"{name}: was edited, or is not nfqa's"):
+            write_answer_files(answers, tmp_path)
+        assert (tmp_path / name).read_text() == "mine"
+        (tmp_path / name).unlink()
+    assert (tmp_path / "mine.jsonl").read_text() == "mine"
+
+
+def test_what_a_user_s_files_gave_outlives_cleaning(tmp_path: Path) -> None:
+    copy_project(tmp_path)
+    (tmp_path / "requirements.txt").touch()
+    (tmp_path / "requirements-dev.txt").touch()
+    (tmp_path / "pyproject.toml").touch()
+    made = [tmp_path / "build" / name / "x.csv" for name in ("scores", "answers", "debates", "results", "cache")]
+    for path in made:
+        path.parent.mkdir(parents=True)
+        path.touch()
+    (tmp_path / "build" / "lock").touch()
+    for _ in range(2):
+        done = subprocess.run(["make", "clean"], cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert done.stderr == ""
+    assert [path for path in made if path.exists()] == made[:3]
+    assert sorted(path.name for path in (tmp_path / "build").iterdir()) == ["answers", "debates", "scores"]
 
 
 def test_a_dry_run_writes_nothing(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,7 +109,7 @@ class Job:
         lines, counts = join_questions(self.path, questions)
         both = "\n".join(os.path.relpath(file, self.out) for file in (self.path, questions.resolve()))
         name = f"{self.path.stem}-{hashlib.sha256(os.fsencode(both)).hexdigest()[:8]}.jsonl"
-        start_outputs(folder, [name, *SUMMARIES])
+        start_outputs(folder)
         with write_output(folder / name) as scratch:  # of these two files alone
             scratch.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
         return replace(self, path=folder / name, warnings=counts, joined=name)

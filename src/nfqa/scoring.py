@@ -21,7 +21,7 @@ from nfqa.files.code import is_refusal
 from nfqa.files.parts import Part, read_note, write_table
 from nfqa.files.paths import lock_file, refuse_edited, start_outputs, write_output
 from nfqa.files.tables import escape_formula
-from nfqa.job import LABELS, METHODS, SUMMARIES, Job
+from nfqa.job import LABELS, METHODS, Job
 from nfqa.judge.asking import Tally, merge_tallies
 from nfqa.judge.served_evaluator import ServedEvaluator
 from nfqa.models.chat import UNSETTLED
@@ -200,7 +200,7 @@ def score_file(job: Job, *, shard: int, engine: str, workers: int, gpus: float, 
     parts = job.cut(shard)  # a file or model that doesn't fit leaves no folder
     for part in parts[:1]:
         job.list_missing(part)
-    start_outputs(job.out, SUMMARIES)
+    start_outputs(job.out)
     with lock_file(job.out / ".lock", message):
         missing = {part.number: job.list_missing(part) for part in parts}
         todo = [part for part in parts if missing[part.number]]

@@ -7,7 +7,7 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -71,25 +71,26 @@ def refuse_inside(path: Path, folder: Path) -> None:
 def refuse_edited(path: Path) -> None:
     """Raises: ValueError for a file that is not as it was written into its folder of outputs."""
     if path.exists() and _describe(path, path.name) not in _read_outputs(path.parent):
-        raise ValueError(f"{path}: was edited, or is not nfqa's; move it elsewhere, or name another folder with --out")
+        raise ValueError(f"{path}: was edited, or is not nfqa's; move it elsewhere, or name another output folder")
 
 
-def start_outputs(folder: Path, names: Iterable[str]) -> None:
-    """Make a folder of outputs; files of these names that are there are an earlier version's, which kept no list."""
+def start_outputs(folder: Path) -> None:
+    """Make a folder of outputs; what lies in it without a list is an earlier version's, which kept none."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / OUTPUTS).exists():
         (folder / OUTPUTS).touch()
-        for name in names:
-            if (folder / name).exists():
-                _list_output(folder / name, name)
+        for path in folder.glob("[!.]*"):
+            if path.is_file():
+                _list_output(path, path.name)
 
 
 @contextmanager
 def write_output(path: Path) -> Iterator[Path]:
-    """As `write_atomically`, into a folder of outputs. Raises: as `refuse_edited`."""
+    """As `write_atomically`, into a folder of outputs. Raises: as `refuse_edited`, unless the file stays as it is."""
     with write_atomically(path) as scratch:
         yield scratch
-        refuse_edited(path)
+        if not path.exists() or hash_file(path) != hash_file(scratch):
+            refuse_edited(path)
         _list_output(scratch, path.name)  # first: a run may be killed before the file is in place
 
 
