@@ -98,6 +98,12 @@ def test_the_released_format_is_scored(place: Checkout, tmp_path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     for reason in ("answers_to_unknown_questions 1", "empty_answers 1", "questions_without_answer 1"):
         assert reason in done.stdout
+    assert place.run(*words, "--out", str(tmp_path / "out"), DATA="", PROFILE="").returncode == 0  # resumes
+    report = tmp_path / "out" / "report.ipynb"
+    report.write_text("with a user's notes")
+    done = place.run(*words, "--out", str(tmp_path / "out"), DATA="", PROFILE="")
+    assert (done.returncode, report.read_text()) == (2, "with a user's notes")
+    assert "report.ipynb: was edited" in done.stderr
     (tmp_path / "generations.jsonl").write_text('{"id": 1, "generation": "So."}\n{"id": "1", "generation": "Thus."}')
     done = place.run(*words, DATA="", PROFILE="")
     assert (done.returncode, "line 2: id is that of line 1" in done.stderr) == (2, True), done.stderr

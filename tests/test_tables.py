@@ -104,7 +104,7 @@ def test_a_table_that_does_not_fit_is_refused_by_line_and_column(tmp_path: Path,
 
 def test_a_file_of_another_kind_or_a_table_with_questions_says_what_is_expected(tmp_path: Path) -> None:
     path = write(tmp_path / "my.xlsx", b"PK\x03\x04\x14\0")
-    with pytest.raises(ValueError, match=rf"^{path}: is neither a table \(.csv or .tsv; save a workbook's sheet as"):
+    with pytest.raises(ValueError, match=rf"^{path}: is a workbook or another zip file; save the sheet as CSV UTF-8"):
         read_answers(path)
     with pytest.raises(ValueError, match=r"my\.csv: is a table, .* unset QUESTIONS=test\.jsonl"):
         read_answers(write(tmp_path / "my.csv", "question,answer\n"), "test.jsonl")

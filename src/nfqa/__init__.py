@@ -76,21 +76,31 @@ def score(
         Ray's workers, which need the same file system and package; workers: how many of these, by default one per core
         or GPU; gpus: of each worker, such as 0.5; shard: lines of a part, which is written whole or not at all, and
         again where its answers, model or code changed; skip_bad: skip invalid lines, and list them; dry_run: estimate
-        time and cost, score nothing (`nfqa.scoring.estimate`).
+        time and cost, score and write nothing (`nfqa.scoring.estimate`).
     Returns: a row per metric and system ("" for all answers): metric, label (with the direction where lower is
         better), `value`, the mean over questions of an answer's score, with its 95 % interval `low` to `high`, n
         questions, dropped answers and why. An answer with `flags` other than "length" and "one_word" counts in no mean.
-    Raises: ValueError naming file, line and field for what doesn't fit, or where no line is left, the folder holds
-        scores of another file, or another run writes there.
+    Raises: ValueError naming file, line and field for what doesn't fit, or where no line is left, an input lies in the
+        folder, the folder holds other files than a run's, an edited one, or scores of another file, or another run
+        writes there.
     """
+    from tempfile import TemporaryDirectory
+
+    from nfqa.files.paths import refuse_inside, refuse_stream
     from nfqa.job import Job
     from nfqa.scoring import estimate, score_file
 
     methods = [methods] if isinstance(methods, str) else methods
-    paths, unique = (Path(answers).resolve(), Path(out).resolve()), tuple(dict.fromkeys(methods))
-    job = Job(*paths, unique, evaluator, judge, embedder, reader, prompts, skip_bad)
-    if questions:
-        job = job.join(Path(questions))
-    if dry_run:
-        return estimate(job, shard=shard)
+    path, folder, unique = Path(answers), Path(out).resolve(), tuple(dict.fromkeys(methods))
+    for file in (path, Path(questions)) if questions else (path,):
+        refuse_stream(file)
+        refuse_inside(file, folder)
+    path = path.parent.resolve() / path.name  # a link keeps its name, which says what the file is
+    job = Job(path, folder, unique, evaluator, judge, embedder, reader, prompts, skip_bad)
+    job.refuse_files()
+    with TemporaryDirectory() as scratch:
+        if questions:
+            job = job.join(Path(questions), Path(scratch) if dry_run else folder)
+        if dry_run:
+            return estimate(job, shard=shard)
     return score_file(job, shard=shard, engine=engine, workers=workers, gpus=gpus, progress=progress)

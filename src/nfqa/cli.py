@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
-import sqlite3
+import signal
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nfqa.files.code import is_refusal
 from nfqa.interruption import run_command
 
 if TYPE_CHECKING:
@@ -18,7 +21,12 @@ if TYPE_CHECKING:
 
 Command = tuple[Callable[[argparse.Namespace], int], str, dict[str, dict[str, Any]]]  # with its help and arguments
 _MOST_SYSTEMS = 6  # columns of the table, that of all answers among them
-_NO_SETTINGS = ("command", "file", "out")
+_NO_SETTINGS = ("command", "file", "out", "debug")
+_DEBUG: dict[str, Any] = {"help": "print where an error was raised", "action": "store_true"}
+_FAULT = (
+    "This is a fault of nfqa, not of your input. Please report it where you have nfqa from: these lines, your command"
+    " and what `nfqa --version` prints. The same command resumes where it stopped."
+)
 _SCORE: dict[str, dict[str, Any]] = {
     "file": {"help": "answers: .csv, .tsv, .jsonl or .parquet", "type": Path},
     "--out": {"help": "output folder; by default FILE-scores", "type": Path},
@@ -47,16 +55,42 @@ _SCORE: dict[str, dict[str, Any]] = {
 
 
 def main(arguments: Sequence[str] | None = None, commands: dict[str, Command] | None = None) -> int:
-    """Run a command; returns its exit code. Wrong input prints one line and gives 2, an interruption 130."""
+    """Run a command; returns its exit code. Wrong input prints one line and gives 2, an interruption 130.
+
+    A pipe that nobody reads on ends it with 141, as it ends other commands.
+    Raises: what is a fault of this project, with a note that says so.
+    """
     words = sys.argv[1:] if arguments is None else arguments
     if isinstance(sys.stdout, TextIOWrapper):  # what a terminal or a pipe can't show is written as an escape
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        return run_command(lambda: _run(words, commands or list_commands()))
-    except (ValueError, OSError, sqlite3.Error) as error:
+        try:
+            return run_command(lambda: _run(words, commands or list_commands()))
+        finally:
+            if sys.stdout is not None:  # it was closed before the command began
+                sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
+        return 128 + signal.SIGPIPE
+    except Exception as error:
+        _discard_output()
+        if not is_refusal(error):
+            error.add_note(_FAULT)
+            raise
+        if "--debug" in words or os.environ.get("NFQA_DEBUG"):
+            traceback.print_exc()
         where = isinstance(error, OSError) and error.filename
         print(f"error: {where}: {error.strerror}" if where else f"error: {error}", file=sys.stderr)  # type: ignore[union-attr]
         return 2
+
+
+def _discard_output() -> None:
+    """What is left of the output can't be written, so that Python doesn't try it again when it ends."""
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def list_commands() -> dict[str, Command]:
@@ -78,10 +112,12 @@ def _run(words: Sequence[str], commands: dict[str, Command]) -> int:
         prog="nfqa", description="Score long answers to questions without one right answer."
     )
     parser.add_argument("--version", action="version", version=f"nfqa {__version__}")
+    parser.add_argument("--debug", **_DEBUG)
     parsers = parser.add_subparsers(required=True)
     for name, (command, text, arguments) in commands.items():
         one = parsers.add_parser(name, help=text)
         one.set_defaults(command=command)
+        one.add_argument("--debug", **_DEBUG)
         for argument, settings in arguments.items():
             one.add_argument(argument, **settings)
     options = parser.parse_args(words)
@@ -91,7 +127,8 @@ def _run(words: Sequence[str], commands: dict[str, Command]) -> int:
 def _score(options: argparse.Namespace) -> int:
     import nfqa
 
-    folder = options.out or Path(f"{options.file.name}-scores")
+    name = options.file.name.encode(errors="ignore").decode()  # of a name that is not UTF-8
+    folder = options.out or Path(f"{name}-scores")
     settings = {name: value for name, value in vars(options).items() if name not in _NO_SETTINGS and value is not None}
     summary = nfqa.score(options.file, folder, **settings)
     if options.dry_run:

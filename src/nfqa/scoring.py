@@ -17,8 +17,9 @@ from tqdm import tqdm
 
 from nfqa import functions
 from nfqa.files.answers import read_part
+from nfqa.files.code import is_refusal
 from nfqa.files.parts import Part, read_note, write_table
-from nfqa.files.paths import lock_file, write_atomically
+from nfqa.files.paths import lock_file, refuse_edited, start_outputs, write_output
 from nfqa.files.tables import escape_formula
 from nfqa.job import LABELS, METHODS, Job
 from nfqa.judge.asking import Tally, merge_tallies
@@ -79,6 +80,8 @@ class Worker:
                 write_table(job.find(method, part.number), scores, note)
                 self._note(method, part.lines)
         except (ValueError, OSError) as error:
+            if not is_refusal(error):
+                raise
             saved = "Finished parts are saved; " if any((job.out / "parts").glob("*.parquet")) else ""
             advice = f"{saved}{advice}run the same command to resume."
             return {"steps": 0, "error": f"{error}. {advice[0].upper()}{advice[1:]}"}
@@ -197,14 +200,12 @@ def score_file(job: Job, *, shard: int, engine: str, workers: int, gpus: float, 
     parts = job.cut(shard)  # a file or model that doesn't fit leaves no folder
     for part in parts[:1]:
         job.list_missing(part)
+    start_outputs(job.out)
     with lock_file(job.out / ".lock", message):
         missing = {part.number: job.list_missing(part) for part in parts}
         todo = [part for part in parts if missing[part.number]]
-        for file in (job.out / "parts").glob("*.parquet"):
-            method, _, number = file.stem.rpartition("-")
-            surplus = file.name.startswith(".") or int(number) >= len(parts)  # of a killed run, of a longer file
-            if surplus or (method not in job.methods and read_note(file).get("part") != parts[int(number)].digest):
-                file.unlink()
+        for file in list(job.list_surplus(parts)):
+            file.unlink()
         rows = [asdict(part) for part in todo]
         steps = len(job.methods) * sum(part.lines for part in parts)  # the lines of each method
         done = steps - sum(part.lines * len(missing[part.number]) for part in todo)
@@ -281,9 +282,10 @@ def _summarise(job: Job, parts: Sequence[Part]) -> pd.DataFrame:
     if 0 < rows <= _MOST_ROWS:
         tables["scores"] = pd.concat(map(pd.read_parquet, files), ignore_index=True)
     for name in ("scores", "differences", "skipped"):
+        refuse_edited(job.out / f"{name}.csv")
         (job.out / f"{name}.csv").unlink(missing_ok=True)
     for name, table in tables.items():
-        with write_atomically(job.out / f"{name}.csv") as scratch:
+        with write_output(job.out / f"{name}.csv") as scratch:
             table.map(escape_formula).to_csv(scratch, index=False, lineterminator="\n")
     if not rows:
         why = f"every line was skipped ({len(skipped):,}); {job.out}/skipped.csv says why"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from nfqa import cli
@@ -97,19 +99,28 @@ def score(root: Path, score_file: Callable[[argparse.Namespace], int], arguments
     folder = arguments.out = (arguments.out or root / "build" / "scores" / arguments.file.stem).resolve()
     if score_file(arguments) or arguments.dry_run:
         return 0
+    from nfqa.files.paths import refuse_edited, write_output
     from reproduction.accept import finish_report
     from reproduction.execute import execute_notebook
     from reproduction.papers import find_artefact, read_papers
 
     paper, name = find_artefact(read_papers(root), USERS_ANSWERS)
-    page, parameters = folder / "report.ipynb", {"scores": str(folder), "out": str(folder)}
-    failure = execute_notebook(paper.artefacts[name].path, page, parameters, root)
-    if failure:
-        print(failure, file=sys.stderr)
-        return 1
-    findings = read_json(folder / f"{name}.json")["findings"]
-    finish_report(page, findings[0])
-    print("", *findings, f"report: {page}", sep="\n")
+    with TemporaryDirectory() as scratch:
+        page, parameters = Path(scratch) / "report.ipynb", {"scores": str(folder), "out": scratch}
+        failure = execute_notebook(paper.artefacts[name].path, page, parameters, root)
+        if failure:
+            print(failure, file=sys.stderr)
+            return 1
+        findings = read_json(Path(scratch) / f"{name}.json")["findings"]
+        finish_report(page, findings[0])
+        page.write_text(page.read_text(encoding="utf-8").replace(scratch, str(folder)), encoding="utf-8")
+        files = sorted(Path(scratch).iterdir())
+        for file in files:
+            refuse_edited(folder / file.name)
+        for file in files:
+            with write_output(folder / file.name) as copy:
+                shutil.copyfile(file, copy)
+    print("", *findings, f"report: {folder / page.name}", sep="\n")
     return 0
 
 

@@ -26,7 +26,7 @@ from nfqa.files.json_lines import (
     refuse_twin,
 )
 from nfqa.files.parts import Part, find_kind, read_objects
-from nfqa.files.paths import hash_file
+from nfqa.files.paths import hash_file, refuse_stream
 from nfqa.files.readers import Debate, Points, make_points
 from nfqa.files.records import UNLABELLED, Answer, Excluded, Question, QuestionSet
 from nfqa.files.tables import (
@@ -95,6 +95,7 @@ def read_answers(path: str | Path, questions: str | Path = "", *, keep: Collecti
         one question, since one would hide the other.
     """
     path, extra = Path(path), Extra(Counter(), keep)
+    refuse_stream(path)
     if questions:
         items, counts = join_questions(path, Path(questions))
         extra.counts.update(counts)
@@ -251,6 +252,7 @@ def join_questions(path: Path, questions: Path) -> tuple[list[dict[str, Any]], C
     """
     if find_kind(path) in ("table", "parquet"):
         raise ValueError(f"{path}: is a table, which holds its questions itself; unset QUESTIONS={questions}")
+    refuse_stream(questions)
     counts = Counter[str]()
     debates = list(read_items(questions, Debate, counts, once="id", clean=True))
     refuse_repeats((debate.question for debate in debates), f"{questions}: the question")

@@ -6,7 +6,9 @@ import ast
 import hashlib
 import importlib.metadata
 import json
+import linecache
 import threading
+import traceback
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -44,6 +46,17 @@ def hash_maker(*names: str, within: tuple[str, ...] = PACKAGES, packages: tuple[
     """One hash over modules, all that they reach, and the versions of packages: what a kept number was made by."""
     made_by = [hash_modules(names, within=within), [importlib.metadata.version(name) for name in packages]]
     return hashlib.sha256(json.dumps(made_by).encode()).hexdigest()
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether an error tells a user what to do: the system says it of a file, or a raise statement of ours.
+
+    Another one, such as a ValueError of a library, is a fault of this project.
+    """
+    *_, (frame, line) = traceback.walk_tb(error.__traceback__)
+    ours = frame.f_globals["__name__"].split(".")[0] in PACKAGES
+    statement = linecache.getline(frame.f_code.co_filename, line).lstrip()
+    return isinstance(error, OSError) or (isinstance(error, ValueError) and ours and statement.startswith("raise"))
 
 
 def parse(code: str) -> ast.Module:

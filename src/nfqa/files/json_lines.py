@@ -274,13 +274,19 @@ def parse_line(name: str, line: bytes, counts: Counter[str], number: int, start:
     return item
 
 
+def refuse_utf16(name: str, content: bytes) -> None:
+    """Raises: ValueError for the beginning of a file, which errors call `name`, in UTF-16, with a mark or without."""
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content[:2]:
+        raise ValueError(f"{name}: is UTF-16; save it as UTF-8")
+
+
 def decode_text(name: str, content: bytes, line: int = 1, start: int = 0) -> str:
     """The text of a file that errors call `name`, or of what begins at its `line` and byte `start`.
 
     Raises: ValueError naming file and line for what is no UTF-8.
     """
-    if start == 0 and content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise ValueError(f"{name}: is UTF-16; save it as UTF-8")
+    if start == 0:
+        refuse_utf16(name, content)
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -14,14 +14,22 @@ from itertools import count, groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from nfqa.files.json_lines import Extra, parse_line, parse_lines
-from nfqa.files.paths import stamp, write_atomically
+from nfqa.files.json_lines import Extra, parse_line, parse_lines, refuse_utf16
+from nfqa.files.paths import refuse_stream, stamp, write_atomically
 from nfqa.files.tables import TABLES, Lines, gather_rows, parse_rows
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _OTHER = re.compile(rb'(?:\xef\xbb\xbf)?\s*[\w"%\xd0\[]')  # how a workbook, a PDF, a JSON array and a table begin
+_PACKED = {
+    b"\x1f\x8b": "compressed with gzip; unpack it first",
+    b"BZh": "compressed with bzip2; unpack it first",
+    b"\xfd7zXZ": "compressed with xz; unpack it first",
+    b"\x28\xb5\x2f\xfd": "compressed with zstd; unpack it first",
+    b"PK\x03\x04": "a workbook or another zip file; save the sheet as CSV UTF-8, or unpack it first",
+}
+_AROUND = b' "\r\n\xef\xbb\xbf'  # a cell of the first line
 _NOTE = b"nfqa"  # in a table's metadata
 
 
@@ -99,14 +107,23 @@ def read_objects(path: Path, extra: Extra, part: Part = _WHOLE) -> Lines:
 def find_kind(path: Path) -> Literal["lines", "rows", "table", "parquet"]:
     """What a file of answers is: JSON lines with a question or with an answer each, a table, or Parquet.
 
+    A table is known by its name, or by the columns of its first line.
     Raises: ValueError for what begins as none of these; OSError.
     """
+    refuse_stream(path)
     if path.is_dir():
         raise ValueError(f"{path}: is a folder; name a file of answers")
-    if path.suffix.lower() in (*TABLES, ".parquet"):
-        return "table" if path.suffix.lower() in TABLES else "parquet"
     with path.open("rb") as file:
         line = next(filter(bytes.strip, file), b"")
+    for start, packed in _PACKED.items():
+        if line.startswith(start):
+            raise ValueError(f"{path}: is {packed}")
+    suffix, columns = path.suffix.lower(), {cell.strip(_AROUND) for cell in re.split(rb"[,;\t]", line.lower())}
+    if suffix in (".parquet", ".pq") or line.startswith(b"PAR1"):
+        return "parquet"
+    refuse_utf16(str(path), line)
+    if suffix in TABLES or {b"question", b"answer"} <= columns:
+        return "table"
     if _OTHER.match(line):
         known = "a table (.csv or .tsv; save a workbook's sheet as CSV UTF-8), Parquet"
         raise ValueError(f"{path}: is neither {known} nor JSON lines (one object per line)")
@@ -163,11 +180,11 @@ def _iterate_rows(path: Path, start: int, stop: int) -> Iterator[dict[str, Any]]
     from pyarrow import ArrowInvalid
     from pyarrow.parquet import ParquetFile
 
-    try:
-        file = ParquetFile(path)
-    except ArrowInvalid as error:
-        raise ValueError(f"{path}: is no Parquet file ({error})") from None
-    with file:
+    with path.open("rb") as source:  # pyarrow takes no name that is not UTF-8
+        try:
+            file = ParquetFile(source)
+        except ArrowInvalid as error:
+            raise ValueError(f"{path}: is no Parquet file ({error})") from None
         names, place = [name for name in file.schema_arrow.names if not name.startswith("__index_level_")], 0
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
@@ -195,11 +212,13 @@ def write_table(path: Path, table: pd.DataFrame, note: dict[str, Any]) -> None:
 
 
 def read_note(path: Path) -> dict[str, Any]:
-    """The note of a table; empty where there is no table, or none that this module wrote."""
+    """The note of a table; empty where there is none that this module wrote, {"damaged": True} of what is no table."""
     from pyarrow import ArrowException
     from pyarrow.parquet import read_schema
 
     try:
         return json.loads((read_schema(path).metadata or {}).get(_NOTE, b"{}"))
-    except (OSError, ArrowException):
+    except OSError:
         return {}
+    except ArrowException:
+        return {"damaged": True}

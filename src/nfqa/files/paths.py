@@ -1,16 +1,18 @@
-"""Files and folders: the checkout's top, files written whole, locks and hashes."""
+"""Files and folders: the checkout's top, files written whole, folders of outputs, locks and hashes."""
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+
+OUTPUTS = ".nfqa"  # lists what was written into a folder of outputs: the sha256 and name of each file
 
 
 def find_root() -> Path:
@@ -31,12 +33,10 @@ def find_root() -> Path:
 def write_atomically(path: Path) -> Iterator[Path]:
     """Give a scratch path beside `path`, and move it into place only if the block ends well."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
-    os.close(handle)
-    scratch = Path(name)
+    scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}{path.suffix}")
+    scratch.touch(exist_ok=False)  # readable by those whom the umask lets
     try:
         yield scratch
-        scratch.chmod(0o644)
         scratch.replace(path)
     finally:
         scratch.unlink(missing_ok=True)
@@ -52,6 +52,62 @@ def copy_file(source: Path, target: Path) -> None:
     """Copy a file, in place whole or not at all."""
     with write_atomically(target) as scratch:
         shutil.copyfile(source, scratch)
+
+
+def refuse_stream(path: Path) -> None:
+    """Raises: ValueError for an input that can be read only once, such as a pipe; files are read several times."""
+    if (path.exists() or path.name == "-") and not (path.is_file() or path.is_dir()):
+        advice = "save what it gives to a file, and name that"
+        raise ValueError(f"{path}: is a pipe or a device, which can be read only once; {advice}")
+
+
+def refuse_inside(path: Path, folder: Path) -> None:
+    """Raises: ValueError for an input that lies in the folder of outputs, as it is named or where a link leads."""
+    places = (path.resolve(), path.parent.resolve() / path.name)
+    if folder.exists() and any(parent.samefile(folder) for place in places for parent in place.parents):
+        raise ValueError(f"{path}: lies in the output folder {folder}; name another folder with --out")
+
+
+def refuse_edited(path: Path) -> None:
+    """Raises: ValueError for a file that is not as it was written into its folder of outputs."""
+    if path.exists() and _describe(path, path.name) not in _read_outputs(path.parent):
+        raise ValueError(f"{path}: was edited, or is not nfqa's; move it elsewhere, or name another output folder")
+
+
+def start_outputs(folder: Path) -> None:
+    """Make a folder of outputs; what lies in it without a list is an earlier version's, which kept none."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / OUTPUTS).exists():
+        (folder / OUTPUTS).touch()
+        for path in folder.glob("[!.]*"):
+            if path.is_file():
+                _list_output(path, path.name)
+
+
+@contextmanager
+def write_output(path: Path) -> Iterator[Path]:
+    """As `write_atomically`, into a folder of outputs. Raises: as `refuse_edited`, unless the file stays as it is."""
+    with write_atomically(path) as scratch:
+        yield scratch
+        if not path.exists() or hash_file(path) != hash_file(scratch):
+            refuse_edited(path)
+        _list_output(scratch, path.name)  # first: a run may be killed before the file is in place
+
+
+def _list_output(path: Path, name: str) -> None:
+    line = _describe(path, name)
+    if line not in _read_outputs(path.parent):
+        with (path.parent / OUTPUTS).open("a", encoding="ascii") as file:
+            file.write(f"{line}\n")
+
+
+def _read_outputs(folder: Path) -> list[str]:
+    path = folder / OUTPUTS
+    return path.read_text(encoding="ascii", errors="replace").splitlines() if path.exists() else []
+
+
+def _describe(path: Path, name: str) -> str:
+    return f"{hash_file(path)} {name!a}"
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import pandas as pd
 
 from nfqa.files.answers import Generation
 from nfqa.files.json_lines import read_items
-from nfqa.files.paths import write_atomically, write_text
+from nfqa.files.paths import write_output
 from nfqa.kernels.texts import name_lack
 from reproduction.studies.people import add_groups
 
@@ -69,13 +69,17 @@ class Answered:
 
 
 def write_answer_files(answers: pd.DataFrame, folder: Path) -> list[Path]:
-    """Write SYSTEM.jsonl for each system, `{"id", "generation"}` a line, and ends.csv: how each answer ended."""
+    """Write SYSTEM.jsonl for each system, `{"id", "generation"}` a line, and ends.csv: how each answer ended.
+
+    Raises: ValueError for a file that is there already, unless it is as it was written before.
+    """
     paths = []
     for system, rows in answers[answers.text.notna()].groupby("system", sort=False):
         paths.append(folder / f"{system}.jsonl")
         items = rows.rename(columns={"question": "id", "text": "generation"})[["id", "generation"]].to_dict("records")
-        write_text(paths[-1], "".join(f"{json.dumps(item, ensure_ascii=False)}\n" for item in items))
-    with write_atomically(folder / ENDS) as scratch:
+        with write_output(paths[-1]) as scratch:
+            scratch.write_text("".join(f"{json.dumps(item, ensure_ascii=False)}\n" for item in items), encoding="utf-8")
+    with write_output(folder / ENDS) as scratch:
         answers[["system", "question", "ended"]].to_csv(scratch, index=False, lineterminator="\n")
     return paths
 
