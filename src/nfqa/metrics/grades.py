@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from nfqa.files.json_lines import suggest
+from nfqa.files.json_lines import refuse_lost_digits, suggest
 from nfqa.kernels.correlation import Coefficient
 from nfqa.metrics.statistics import METHODS, average, correlate, count_reasons, list_conditions, require_columns
 from nfqa.metrics.systems import average_answers, compare_systems, summarise_systems
@@ -88,7 +88,7 @@ def join_grades(scores: pd.DataFrame, grades: pd.DataFrame, *, graders: Graders 
     require_columns(scores, ["question", "answer"])
     require_columns(grades, ["question", "answer", "grade"])
     keys = [name for name in _ANSWER if name in scores and name in grades]
-    names = [rows[[name for name in _ANSWER if name in rows]].map(_write) for rows in (scores, grades)]
+    names = [_write_ids(scores, "scores"), _write_ids(grades, "grades")]
     for rows, frame in zip(names, ("scores", "grades"), strict=True):
         distinct = rows.drop_duplicates()
         if (several := distinct.duplicated(keys, keep=False)).any():
@@ -181,6 +181,17 @@ def _read_numbers(frame: pd.DataFrame, column: str, frame_name: str) -> pd.Serie
         place = odd.argmax()
         raise ValueError(f"{frame_name}, row {place + 1}: {column} is {frame[column].iloc[place]!r}; expected a number")
     return numbers
+
+
+def _write_ids(frame: pd.DataFrame, frame_name: str) -> pd.DataFrame:
+    """What identifies answers, as text. Raises: ValueError naming the column of a float that has lost digits."""
+    ids = frame[[name for name in _ANSWER if name in frame]]
+    for name in ids:
+        try:
+            ids[name].map(refuse_lost_digits)
+        except ValueError as error:
+            raise ValueError(f"{frame_name}: {name}: {error}") from None
+    return ids.map(_write)
 
 
 def _write(value: object) -> str:
