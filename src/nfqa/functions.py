@@ -97,14 +97,14 @@ def read(
 
     options = {"questions": questions or None, "references": references, "views": views, "keep": keep or None}
     if isinstance(answers, Frames | QuestionSet):
-        kind, readable, advice = "what is read already", (), "give it where the answers are read"
+        kind, readable, advice = "what is read already", "", "give it where the answers are read"
     elif isinstance(answers, str | Path):
-        kind, readable = "a file", ("questions", "keep")
+        kind, readable = "a file", "questions keep"
         advice = "put these into it (reference_1, partial_answer_1 ...), or give a frame whose answer is called 'text'"
     else:
-        kind, readable, advice = "rows", ("references", "views", "keep"), "name a file of answers"
+        kind, readable, advice = "rows", "references views keep", "name a file of answers"
     for name, option in options.items():
-        if option is not None and name not in readable:
+        if option is not None and name not in readable.split():
             raise ValueError(f"{name}= is not read beside {kind}; {advice}")
     if isinstance(answers, Frames):
         return answers
