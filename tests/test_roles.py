@@ -162,7 +162,7 @@ def test_each_door_refuses_a_name_of_the_hub_that_a_folder_has_too(tmp_path, mon
         lambda: nfqa.score(lines, tmp_path / "out", ["linkage"], judge="hf:gpt2", progress=False),
     ]
     for door in doors:
-        with pytest.raises(ValueError, match="'hf:gpt2'.* path:"):
+        with pytest.raises(ValueError, match=r"'hf:gpt2'.* path:"):
             door()
     assert not (tmp_path / "out").exists()
 
