@@ -311,15 +311,16 @@ def test_two_questions_with_one_id_are_the_same_whatever_the_shard(tmp_path: Pat
     assert "id is that of" in result or result[0][2] == 8, "unrelated questions are not averaged"
 
 
-@pytest.mark.parametrize("order", ["system", "question", "shuffled"])
+APART = pytest.mark.xfail(strict=True, reason="in Parquet a question is of rows that follow each other")
+
+
+@pytest.mark.parametrize(
+    "order", ["question", pytest.param("system", marks=APART), pytest.param("shuffled", marks=APART)]
+)
 @pytest.mark.parametrize("shard", [2, 6, 100])
 def test_the_answers_to_a_question_belong_together_wherever_their_rows_are(
-    tmp_path: Path, order: str, shard: int, request: pytest.FixtureRequest
+    tmp_path: Path, order: str, shard: int
 ) -> None:
-    if order != "question" and shard < 12:
-        request.applymarker(
-            pytest.mark.xfail(strict=True, reason="a part of Parquet is of rows that follow each other")
-        )
     rows = pd.DataFrame([
         {"question": line["question"], "answer": each["text"], "system": each["system"]}
         | {f"reference_{place}": text for place, text in enumerate(line["references"], 1)}
@@ -329,8 +330,8 @@ def test_the_answers_to_a_question_belong_together_wherever_their_rows_are(
     rows.to_csv(tmp_path / "answers.csv", index=False)
     rows.to_parquet(tmp_path / "answers.parquet", index=False)
     result = summarise_or_refuse(tmp_path / "answers.parquet", shard)
-    assert [n for *_, n, _ in result] == [6, 6, 6, 6]  # all, x, y, and their difference
     assert result == summarise_or_refuse(tmp_path / "answers.csv", 100)
+    assert [row[2] for row in result] == [6, 6, 6, 6]  # questions: of all, of x, of y, and of their difference
 
 
 def test_what_a_server_failed_to_answer_is_asked_again(lines: Path, tmp_path: Path) -> None:
