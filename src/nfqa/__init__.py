@@ -86,6 +86,11 @@ def score(
     from nfqa.job import Job
     from nfqa.scoring import estimate, score_file
 
+    if not isinstance(answers, str | Path):
+        kind = type(answers).__name__
+        raise ValueError(
+            f"answers is a {kind}, and nfqa.score takes a file; write one, or use nfqa.read and nfqa.linkage"
+        )
     methods = [methods] if isinstance(methods, str) else methods
     paths, unique = (Path(answers).resolve(), Path(out).resolve()), tuple(dict.fromkeys(methods))
     job = Job(*paths, unique, evaluator, judge, embedder, reader, prompts, skip_bad)
