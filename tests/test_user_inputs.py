@@ -104,6 +104,27 @@ def test_of_nested_fields_that_may_be_the_text_none_is_chosen(door: str, item: d
         nfqa.read(DOORS[door](tmp_path, [item]))
 
 
+def test_the_refusal_says_how_an_id_is_called(tmp_path: Path) -> None:
+    frames = nfqa.read([WHY | {"answer": "one"}])
+    with refuse("line 2", "'text'", "answer_id"):
+        nfqa.read(FILES["csv"](tmp_path, frames.answers.to_dict("records")))
+
+
+@pytest.mark.parametrize("field", ["reference_0", "partial_answer_0", "reference_1_grade", "reference_1.1"])
+@each_door
+def test_a_numbered_column_that_would_not_be_read_is_refused(door: str, field: str, tmp_path: Path) -> None:
+    row = WHY | {"answer": "one", "reference_1": "r", "partial_answer_1": "v", field: "x"}
+    with refuse(f"'{field}'", "reference_1|partial_answer_1"):
+        nfqa.read(DOORS[door](tmp_path, [row]))
+    assert nfqa.read(DOORS[door](tmp_path, [row]), keep=field).answers[field].tolist() == ["x"]
+
+
+@pytest.mark.parametrize("field", ["answer_id", "reference_1", "reference_2", "partial_answer_0", "references"])
+def test_a_column_of_a_table_is_refused_beside_tidy_texts(field: str) -> None:
+    with refuse(f"'{field}' is not read beside 'text'"):
+        nfqa.read([WHY | {"text": "one", field: "x"}])
+
+
 TABLE = [WHY | {"answer": "one"}]
 NESTED = [WHY | {"answers": ["one"]}]
 

@@ -86,14 +86,14 @@ def score(
     from nfqa.job import Job
     from nfqa.scoring import estimate, score_file
 
-    if not isinstance(answers, str | Path):
+    try:
+        path = Path(answers).resolve()
+    except TypeError:
         kind = type(answers).__name__
-        raise ValueError(
-            f"answers is a {kind}, and nfqa.score takes a file; write one, or use nfqa.read and nfqa.linkage"
-        )
+        raise ValueError(f"answers is a {kind}; expected a file; score frames by nfqa.read and nfqa.linkage") from None
     methods = [methods] if isinstance(methods, str) else methods
-    paths, unique = (Path(answers).resolve(), Path(out).resolve()), tuple(dict.fromkeys(methods))
-    job = Job(*paths, unique, evaluator, judge, embedder, reader, prompts, skip_bad)
+    unique = tuple(dict.fromkeys(methods))
+    job = Job(path, Path(out).resolve(), unique, evaluator, judge, embedder, reader, prompts, skip_bad)
     if questions:
         job = job.join(Path(questions))
     if dry_run:

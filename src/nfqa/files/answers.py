@@ -31,6 +31,7 @@ from nfqa.files.readers import Debate, Points, make_points
 from nfqa.files.records import UNLABELLED, Answer, Excluded, Question, QuestionSet
 from nfqa.files.tables import (
     EXAMPLES,
+    NUMBERED,
     OF_TABLES,
     TOP_GRADE,
     Grade,
@@ -131,7 +132,8 @@ def read_frames(
     if is_table:
         lines = gather_rows(lines, extra)
     elif "answers" not in columns:
-        if wrong := columns & {"answer_id", "reference_1", "references", "partial_answer_1", "partial_answers"}:
+        wrong = columns & {"answer_id", "references", "partial_answers"} | set(filter(NUMBERED.match, columns))
+        if wrong:
             ways = "give references= and views=, or call the column of texts 'answer', as in a table"
             raise ValueError(f"answers: {min(wrong)!r} is not read beside 'text'; {ways}")
         lines = gather_frames(records, references, views, extra)

@@ -155,7 +155,9 @@ class Item(BaseModel):
         fields, known = dict(value), tuple(cls.model_fields)
         rivals = [name for name in SCORED if cls.scored in fields and name in fields and name not in known]
         if rivals:
-            raise ValueError(f"has both {cls.scored!r} and {rivals[0]!r}, and either may be what to score; keep one")
+            both = f"{cls.scored!r} and {rivals[0]!r}"
+            ways = "keep one, and call an answer's id 'answer_id'" if "answer_id" in known else "keep one"
+            raise ValueError(f"has both {both}, and either may be what to score; {ways}")
         extra = info.context if isinstance(info.context, Extra) else None
         taken = {"forbid": (), "ignore": value, "allow": extra.keep if extra else ()}[str(cls.model_config["extra"])]
         for name in [name for name in value if name not in known and name not in taken]:

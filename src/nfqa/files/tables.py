@@ -41,6 +41,7 @@ Lines = Iterable[tuple[int, str, dict[str, Any]]]  # number, where it is in word
 Table: TypeAlias = "pd.DataFrame | Sequence[Mapping[str, Any]]"
 OF_TABLES = {"answer", "answer_id", "label", "reference_1", "partial_answer_1"}  # columns, where none is called text
 _FURTHER = re.compile(r"(reference|partial_answer)_([2-9]|[1-9]\d+)")
+NUMBERED = re.compile(r"(reference|partial_answer)_\d")
 _OF_QUESTION, _LINE = {"id", "reference_1", "partial_answer_1"}, {"id", "question", "answers"}
 _FORMULA = re.compile(r"[=@\t]|[+-](?!\d*\.?\d*(e[+-]?\d+)?$)")  # -2.5 and +1e-7 are numbers
 EXAMPLES = {  # what an error shows of a frame
@@ -134,6 +135,7 @@ def gather_rows(rows: Lines, extra: Extra) -> Lines:
         _refuse_header(cells, where)
         fields = _drop_blanks(cells)
         further = {name: fields.pop(name) for name in cells if _FURTHER.fullmatch(name)}
+        _refuse_numbers(fields.keys() - set(extra.keep), where)
         row = check(_Row, fields, where, extra)
         question = row.question.strip()
         _, first, line = lines.setdefault(question, (number, where, {"question": question, "answers": []}))
@@ -188,6 +190,14 @@ def _refuse_header(cells: dict[str, Any], where: str) -> None:
     words = {cell.strip('\ufeff" ').lower() for cell in cells.values() if isinstance(cell, str)}
     if "question" in words and not words.isdisjoint(SCORED):
         raise ValueError(f"{where}: is a header, as where tables are put one after the other; remove it")
+
+
+def _refuse_numbers(names: Iterable[str], where: str) -> None:
+    """Raises: ValueError for a column with a number that is not read, as reference_0 and reference_1_grade."""
+    for name in names:
+        match = NUMBERED.match(name)
+        if match and name != f"{match[1]}_1":
+            raise ValueError(f"{where}: unknown field {name!r}; expected {match[1]}_1, {match[1]}_2 ...")
 
 
 def _drop_blanks(cells: dict[str, Any]) -> dict[str, Any]:
