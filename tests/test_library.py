@@ -282,12 +282,28 @@ def test_what_does_not_join_is_refused(scores: pd.DataFrame, grades: pd.DataFram
         (lambda: nfqa.summarise(nfqa.read(LINES)), ["Frames", "a data frame"]),
         (lambda: nfqa.agreement(SCORED, GRADED, coefficients=["kendal"]), ["'kendal'; did you mean kendall?"]),
         (lambda: nfqa.perspective_diversity(LINES[:1]), ["views", '"partial_answers": [']),
+        (lambda: nfqa.perspective_diversity(LINES[1:], varint="paper"), ["varint is 'paper'", "known: aggregate, "]),
+        (lambda: nfqa.perspective_diversity(LINES[1:], marks="cut"), ["marks is 'cut'", "'broken' or 'kept'"]),
+        (lambda: nfqa.perspective_diversity(LINES[1:], plain_format="a"), ["plain_format is 'a'", "{answer}"]),
+        (lambda: nfqa.linkage(LINES, method="pairwise"), ["method='pairwise'", "language model as judge"]),
+        (lambda: nfqa.linkage(LINES, prompts="mine"), ["prompts='mine'", "language model as judge"]),
+        (lambda: nfqa.linkage(LINES, LetterEmbedder(), method="pointwise"), ["method='pointwise'"]),
+        (lambda: nfqa.dispute_awareness(LINES, prompts="mine"), ["prompts='mine'", "language model as judge"]),
+        (lambda: nfqa.summarise(SCORED.assign(system="x"), by=["metric", "system"]), ["by names 'system'", "metric"]),
+        (lambda: nfqa.compare(SCORED.assign(system="x"), "x", by="question"), ["by names 'question'"]),
+        (lambda: nfqa.summarise(pd.concat([SCORED, SCORED[["score"]]], axis=1)), ["scores: the column 'score'"]),
+        (lambda: nfqa.agreement(SCORED, pd.concat([GRADED, GRADED.grade], axis=1)), ["grades: the column 'grade'"]),
+        (lambda: nfqa.agreement(SCORED, GRADED, coefficients=()), ["coefficients", "kendall"]),
+        (lambda: nfqa.agreement(SCORED, "grades.csv"), ["grades", "'grades.csv'", "data frame"]),
+        (lambda: nfqa.score(TIDY, "out"), ["answers is a DataFrame", "a file", "nfqa.read"]),
+        (lambda: nfqa.score(LINES, "out"), ["answers is a list", "a file", "nfqa.read"]),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_with_its_place(call: Callable[[], object], facts: list[str]) -> None:
     with pytest.raises(ValueError) as caught:
         call()
     assert [fact for fact in facts if fact not in str(caught.value)] == []
+    assert "\n" not in str(caught.value)
 
 
 def test_scores_of_several_methods_are_summarised_by_system_and_question() -> None:

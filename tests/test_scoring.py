@@ -281,6 +281,59 @@ def test_a_table_says_the_same_wherever_its_rows_are(lines: Path, capsys: pytest
         nfqa.score(table, lines.parent / "other", ["rouge"], shard=3, progress=False)
 
 
+def summarise_or_refuse(path: Path, shard: int) -> list[list[Any]] | str:
+    """ROUGE-L's means and differences by system with the number of questions, or what is refused."""
+    out = path.parent / f"{path.suffix[1:]}-{shard}"
+    try:
+        summary = nfqa.score(path, out, ["rouge"], shard=shard, progress=False)
+    except ValueError as error:
+        return re.sub(r"line \d+", "line", str(error).partition(". ")[0])
+    tables = [summary.assign(difference_from="")]
+    if (out / "differences.csv").exists():
+        tables.append(pd.read_csv(out / "differences.csv"))
+    columns = ["system", "difference_from", "n", "value"]
+    return [row for table in tables for row in table.query("metric == 'rougel'")[columns].round(9).values.tolist()]
+
+
+@pytest.mark.parametrize(
+    "shard",
+    [
+        8,
+        pytest.param(4, marks=pytest.mark.xfail(strict=True, reason="ids are unique within a part alone")),
+        pytest.param(3, marks=pytest.mark.xfail(strict=True, reason="ids are unique within a part alone")),
+    ],
+)
+def test_two_questions_with_one_id_are_the_same_whatever_the_shard(tmp_path: Path, shard: int) -> None:
+    path = tmp_path / "answers.jsonl"
+    write_items(path, [make_line(number) | {"id": f"q{number % 4}"} for number in range(8)])
+    result = summarise_or_refuse(path, shard)
+    assert result == summarise_or_refuse(path, 100)
+    assert "id is that of" in result or result[0][2] == 8, "unrelated questions are not averaged"
+
+
+APART = pytest.mark.xfail(strict=True, reason="in Parquet a question is of rows that follow each other")
+
+
+@pytest.mark.parametrize(
+    "order", ["question", pytest.param("system", marks=APART), pytest.param("shuffled", marks=APART)]
+)
+@pytest.mark.parametrize("shard", [2, 6, 100])
+def test_the_answers_to_a_question_belong_together_wherever_their_rows_are(
+    tmp_path: Path, order: str, shard: int
+) -> None:
+    rows = pd.DataFrame([
+        {"question": line["question"], "answer": each["text"], "system": each["system"]}
+        | {f"reference_{place}": text for place, text in enumerate(line["references"], 1)}
+        for line in map(make_line, range(6)) for each in line["answers"]
+    ])  # fmt: skip
+    rows = rows.sample(frac=1, random_state=0) if order == "shuffled" else rows.sort_values(order, kind="stable")
+    rows.to_csv(tmp_path / "answers.csv", index=False)
+    rows.to_parquet(tmp_path / "answers.parquet", index=False)
+    result = summarise_or_refuse(tmp_path / "answers.parquet", shard)
+    assert result == summarise_or_refuse(tmp_path / "answers.csv", 100)
+    assert [row[2] for row in result] == [6, 6, 6, 6]  # questions: of all, of x, of y, and of their difference
+
+
 def test_what_a_server_failed_to_answer_is_asked_again(lines: Path, tmp_path: Path) -> None:
     def look_back(prompt: str) -> list[tuple[str, float | None]]:
         words = prompt.replace(" ", "| ").split("|")

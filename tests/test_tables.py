@@ -67,8 +67,8 @@ def test_a_table_is_read_as_the_same_json_lines(
         ("sep=;\r\nquestion;answer\r\nwhy?;a\r\nwhy?;b\r\n", {}),
         ("Question,ANSWER,Reference 1,,\r\n,,,,\r\nwhy?,a,,,\r\nwhy?,b\r\n", {"blank_lines": 1}),
         (
-            "question,answer,notes,Answers\nwhy?,a,x,\nwhy?,b,,y\n",
-            {f"column_not_read: {n}": 2 for n in ("notes", "answers")},
+            "question,answer,notes,Remarks\nwhy?,a,x,\nwhy?,b,,y\n",
+            {f"column_not_read: {n}": 2 for n in ("notes", "remarks")},
         ),
     ],
 )

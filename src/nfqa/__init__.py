@@ -90,8 +90,14 @@ def score(
     from nfqa.job import Job
     from nfqa.scoring import estimate, score_file
 
+    try:
+        path = Path(answers)
+    except TypeError:
+        kind = type(answers).__name__
+        raise ValueError(f"answers is a {kind}; expected a file; score frames by nfqa.read and nfqa.linkage") from None
     methods = [methods] if isinstance(methods, str) else methods
-    path, folder, unique = Path(answers), Path(out).resolve(), tuple(dict.fromkeys(methods))
+    folder = Path(out).resolve()
+    unique = tuple(dict.fromkeys(methods))
     for file in (path, Path(questions)) if questions else (path,):
         refuse_stream(file)
         refuse_inside(file, folder)

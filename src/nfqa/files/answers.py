@@ -31,6 +31,7 @@ from nfqa.files.readers import Debate, Points, make_points
 from nfqa.files.records import UNLABELLED, Answer, Excluded, Question, QuestionSet
 from nfqa.files.tables import (
     EXAMPLES,
+    NUMBERED,
     OF_TABLES,
     TOP_GRADE,
     Grade,
@@ -53,7 +54,7 @@ _TAKEN = {  # columns of answers, and those that the functions which score them 
 
 class _Answer(Item):
     model_config = ConfigDict(extra="allow")
-    bare = blank = "text"
+    bare = blank = scored = "text"
     id: Name = ""
     system: Name = ""
     text: AnyText
@@ -62,6 +63,7 @@ class _Answer(Item):
 
 class _Line(Item):
     model_config = ConfigDict(extra="allow")
+    scored = "answers"
     id: Name = ""
     question: Text
     references: list[Reference] = Field(default_factory=list)
@@ -123,10 +125,16 @@ def read_frames(
         raise ValueError(f"answers: holds no row; expected rows such as {EXAMPLES['answers']}")
     lines: Lines = [(number, f"answers, row {number}", record) for number, record in enumerate(records, start=1)]
     columns = set().union(*records)
-    if "text" not in columns and OF_TABLES & columns:
+    is_table = "text" not in columns and bool(OF_TABLES & columns)
+    beside = [name for name, frame in {"references": references, "views": views}.items() if frame is not None]
+    if beside and (is_table or "answers" in columns):
+        ways = "call the column of answers 'text', or put these into reference_1 ..., partial_answer_1 ..."
+        raise ValueError(f"answers: {beside[0]}= is only read beside rows with a column 'text'; {ways}")
+    if is_table:
         lines = gather_rows(lines, extra)
     elif "answers" not in columns:
-        if wrong := columns & {"reference_1", "references", "partial_answer_1", "partial_answers"}:
+        wrong = columns & {"answer_id", "references", "partial_answers"} | set(filter(NUMBERED.match, columns))
+        if wrong:
             ways = "give references= and views=, or call the column of texts 'answer', as in a table"
             raise ValueError(f"answers: {min(wrong)!r} is not read beside 'text'; {ways}")
         lines = gather_frames(records, references, views, extra)

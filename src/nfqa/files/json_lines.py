@@ -31,7 +31,9 @@ from nfqa.kernels.texts import CHANGES, name_lack, replace_surrogates
 
 T = TypeVar("T")
 _MISSPELT = 0.72  # likeness from which a name is taken for a known one: of `lables` and `label`
+FLOATS_ARE_EXACT = 2**53  # up to here each whole number is a float of its own
 LONGEST_TEXT = 1_000_000  # characters, beyond any answer: time and memory of several methods grow with it
+SCORED = ("answer", "answers", "text")  # in each shape of rows one of these is what is scored
 _WORDS = {  # our names of one thing in several shapes: what other tools call it
     "answer text answers": "response reply completion output prediction generation",
     "question": "prompt query instruction input",
@@ -71,7 +73,14 @@ def read_number(value: Any) -> Any:
     return int(float(value)) if re.fullmatch(r"-?\d+(\.0+)?", str(value).strip()) else value
 
 
+def refuse_lost_digits(value: Any) -> None:
+    """Raises: ValueError for an id that is a float which several whole numbers become."""
+    if isinstance(value, float) and abs(value) >= FLOATS_ARE_EXACT:
+        raise ValueError("a float of this size has lost digits; read ids as text (pandas: dtype=str) or whole numbers")
+
+
 def _read_name(value: Any) -> str:
+    refuse_lost_digits(value)
     value = read_number(value) if isinstance(value, float) else value
     name = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
     if len(name.splitlines()) != 1:  # it goes into tables
@@ -127,12 +136,14 @@ class Item(BaseModel):
     """One object of a file, its fields as given: nothing is converted; null, NaN and NA count as not given.
 
     `bare` names the field that stands for the object where a text is found in its place; `blank` the one that is an
-    empty text where it is null. Lists may be numpy's. Unknown fields are refused, but those of an `Extra`.
+    empty text where it is null; `scored` the one that holds what is scored, which other fields of SCORED may be meant
+    for. Lists may be numpy's. Unknown fields are refused, but those of an `Extra`.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
     bare: ClassVar[str] = ""
     blank: ClassVar[str] = ""
+    scored: ClassVar[str] = ""
 
     @model_validator(mode="before")
     @classmethod
@@ -142,6 +153,11 @@ class Item(BaseModel):
         if not isinstance(value, Mapping):
             return value
         fields, known = dict(value), tuple(cls.model_fields)
+        rivals = [name for name in SCORED if cls.scored in fields and name in fields and name not in known]
+        if rivals:
+            both = f"{cls.scored!r} and {rivals[0]!r}"
+            ways = "keep one, and call an answer's id 'answer_id'" if "answer_id" in known else "keep one"
+            raise ValueError(f"has both {both}, and either may be what to score; {ways}")
         extra = info.context if isinstance(info.context, Extra) else None
         taken = {"forbid": (), "ignore": value, "allow": extra.keep if extra else ()}[str(cls.model_config["extra"])]
         for name in [name for name in value if name not in known and name not in taken]:

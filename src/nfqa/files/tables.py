@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 from pydantic import BeforeValidator, ConfigDict, Field
 
 from nfqa.files.json_lines import (
+    SCORED,
     AnyText,
     Extra,
     Item,
@@ -40,6 +41,7 @@ Lines = Iterable[tuple[int, str, dict[str, Any]]]  # number, where it is in word
 Table: TypeAlias = "pd.DataFrame | Sequence[Mapping[str, Any]]"
 OF_TABLES = {"answer", "answer_id", "label", "reference_1", "partial_answer_1"}  # columns, where none is called text
 _FURTHER = re.compile(r"(reference|partial_answer)_([2-9]|[1-9]\d+)")
+NUMBERED = re.compile(r"(reference|partial_answer)_\d")
 _OF_QUESTION, _LINE = {"id", "reference_1", "partial_answer_1"}, {"id", "question", "answers"}
 _FORMULA = re.compile(r"[=@\t]|[+-](?!\d*\.?\d*(e[+-]?\d+)?$)")  # -2.5 and +1e-7 are numbers
 EXAMPLES = {  # what an error shows of a frame
@@ -59,7 +61,7 @@ class Reference(Item):
 
 class _Row(Item):
     model_config = ConfigDict(extra="allow")
-    blank = "answer"
+    blank = scored = "answer"
     question: Text
     answer: AnyText = Field(serialization_alias="text")
     system: Name = ""
@@ -72,7 +74,7 @@ class _Row(Item):
 
 class _AnswerRow(Item):
     model_config = ConfigDict(extra="allow")
-    blank = "text"
+    blank = scored = "text"
     question: Text
     text: AnyText
     answer: Name = Field("", serialization_alias="id")
@@ -130,8 +132,10 @@ def gather_rows(rows: Lines, extra: Extra) -> Lines:
     lines: dict[str, tuple[int, str, dict[str, Any]]] = {}
     seen: dict[tuple[str, str], str] = {}
     for number, where, cells in rows:
+        _refuse_header(cells, where)
         fields = _drop_blanks(cells)
         further = {name: fields.pop(name) for name in cells if _FURTHER.fullmatch(name)}
+        _refuse_numbers(fields.keys() - set(extra.keep), where)
         row = check(_Row, fields, where, extra)
         question = row.question.strip()
         _, first, line = lines.setdefault(question, (number, where, {"question": question, "answers": []}))
@@ -160,6 +164,7 @@ def gather_frames(answers: list[dict[str, Any]], references: Table | None, views
         questions = set()
         for number, record in enumerate(records, start=1):
             where = f"{name}, row {number}"
+            _refuse_header(record, where)
             if name == "views" and "point_of_view" not in record:
                 record = {"point_of_view" if key == "text" else key: value for key, value in record.items()}
             try:
@@ -180,6 +185,21 @@ def gather_frames(answers: list[dict[str, Any]], references: Table | None, views
     return lines.values()
 
 
+def _refuse_header(cells: dict[str, Any], where: str) -> None:
+    """Raises: ValueError for a row of columns' names, as it stands where files were put together with their headers."""
+    words = {cell.strip('\ufeff" ').lower() for cell in cells.values() if isinstance(cell, str)}
+    if "question" in words and not words.isdisjoint(SCORED):
+        raise ValueError(f"{where}: is a header, as where tables are put one after the other; remove it")
+
+
+def _refuse_numbers(names: Iterable[str], where: str) -> None:
+    """Raises: ValueError for a column with a number that is not read, as reference_0 and reference_1_grade."""
+    for name in names:
+        match = NUMBERED.match(name)
+        if match and name != f"{match[1]}_1":
+            raise ValueError(f"{where}: unknown field {name!r}; expected {match[1]}_1, {match[1]}_2 ...")
+
+
 def _drop_blanks(cells: dict[str, Any]) -> dict[str, Any]:
     return {name: None if isinstance(cell, str) and not cell.strip() else cell for name, cell in cells.items()}
 
@@ -196,9 +216,13 @@ def list_records(table: Any, name: str) -> list[dict[str, Any]]:
     """The rows of a frame (of pandas, or what converts to one) or a list, which errors call `name`."""
     table = table.to_pandas() if hasattr(table, "to_pandas") else table
     if hasattr(table, "columns"):
-        refuse_repeats(map(str, table.columns), f"{name}: the column")
-        table = table.to_dict("records")
-    return [dict(each) if isinstance(each, Mapping) else {} for each in (() if table is None else table)]
+        if table.columns.nlevels > 1:
+            raise ValueError(f"{name}: the columns have {table.columns.nlevels} levels of names; give them one")
+        indices = [index for index in table.index.names if index is not None]
+        refuse_repeats(map(str, [*indices, *table.columns]), f"{name}: the column")
+        table = table.reset_index(indices).to_dict("records")
+    rows = () if table is None else table
+    return [{str(key): cell for key, cell in row.items()} if isinstance(row, Mapping) else {} for row in rows]
 
 
 def write_template(path: Path) -> None:

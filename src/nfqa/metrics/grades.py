@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from nfqa.files.json_lines import suggest
+from nfqa.files.json_lines import refuse_lost_digits, refuse_repeats, suggest
 from nfqa.kernels.correlation import Coefficient
 from nfqa.metrics.statistics import METHODS, average, correlate, count_reasons, list_conditions, require_columns
 from nfqa.metrics.systems import average_answers, compare_systems, summarise_systems
@@ -52,6 +52,7 @@ def list_scores(scores: pd.DataFrame, by: str | Sequence[str] | None = None) -> 
     if not isinstance(scores, pd.DataFrame):
         kind = type(scores).__name__
         raise ValueError(f"scores are of type {kind}; expected a data frame, as nfqa.coverage(...) and the like return")
+    refuse_repeats(map(str, scores.columns), "scores: the column")
     by = [by] if isinstance(by, str) else by
     views = ["view"] if "view" in scores and "view" not in (by or ()) else []
     require_columns(scores, ["question", "score", *(by or ()), *(["answer"] if views else [])])
@@ -88,7 +89,7 @@ def join_grades(scores: pd.DataFrame, grades: pd.DataFrame, *, graders: Graders 
     require_columns(scores, ["question", "answer"])
     require_columns(grades, ["question", "answer", "grade"])
     keys = [name for name in _ANSWER if name in scores and name in grades]
-    names = [rows[[name for name in _ANSWER if name in rows]].map(_write) for rows in (scores, grades)]
+    names = [_write_ids(scores, "scores"), _write_ids(grades, "grades")]
     for rows, frame in zip(names, ("scores", "grades"), strict=True):
         distinct = rows.drop_duplicates()
         if (several := distinct.duplicated(keys, keep=False)).any():
@@ -127,13 +128,19 @@ def measure_agreement(
 ) -> pd.DataFrame:
     """As `nfqa.agreement` has it."""
     coefficients = [coefficients] if isinstance(coefficients, str) else coefficients
+    if not coefficients:
+        raise ValueError(f"coefficients: none is named; expected {' or '.join(METHODS)}")
     choices = [("graders", graders, get_args(Graders)), *(("coefficients", name, METHODS) for name in coefficients)]
     for what, name, known in choices:
         if name not in known:
             raise ValueError(f"{what}: no {name!r}; {suggest(str(name), known)}expected {' or '.join(known)}")
     rows, ways = list_scores(scores, by)
     if grades is not None:
-        rows = join_grades(rows, pd.DataFrame(grades), graders=graders)
+        if isinstance(grades, str):
+            raise ValueError(f"grades is {grades!r}; expected a data frame with question, answer and grade")
+        people = pd.DataFrame(grades)
+        refuse_repeats(map(str, people.columns), "grades: the column")
+        rows = join_grades(rows, people, graders=graders)
     require_columns(rows, ["grade"])
     ways = [name for name in rows if name in (*ways, "question", "seed")]
     graded = rows.assign(grade=_read_numbers(rows, "grade", "scores")).dropna(subset="grade")
@@ -152,6 +159,7 @@ def measure_agreement(
 
 def summarise(scores: pd.DataFrame, *, by: str | Sequence[str] | None) -> pd.DataFrame:
     """As `nfqa.summarise` has it."""
+    _refuse_by(by)
     rows, ways = list_scores(scores, by)
     blank = rows.reindex(columns=[*ways, "system"]).astype(object).fillna("")
     summary = summarise_systems(*average_answers([rows.assign(**blank)], ways, every=""), ways)
@@ -160,6 +168,7 @@ def summarise(scores: pd.DataFrame, *, by: str | Sequence[str] | None) -> pd.Dat
 
 def compare(scores: pd.DataFrame, other: str, *, by: str | Sequence[str] | None) -> pd.DataFrame:
     """As `nfqa.compare` has it."""
+    _refuse_by(by)
     rows, ways = list_scores(scores, by)
     require_columns(rows, ["system"])
     blank = rows.reindex(columns=[*ways, "system"]).astype(object).fillna("")
@@ -174,6 +183,13 @@ def compare(scores: pd.DataFrame, other: str, *, by: str | Sequence[str] | None)
     return differences[sorted(differences, key="signature".__eq__)]
 
 
+def _refuse_by(by: str | Sequence[str] | None) -> None:
+    """Raises: ValueError where `by` names what is averaged over or compared in any case."""
+    for name in [by] if isinstance(by, str) else by or ():
+        if name in ("question", "answer", "system", "score"):
+            raise ValueError(f"by names {name!r}; expected columns that distinguish ways of scoring, such as metric")
+
+
 def _read_numbers(frame: pd.DataFrame, column: str, frame_name: str) -> pd.Series:
     """A column as numbers, NaN for none. Raises: ValueError naming the first row with anything else."""
     numbers = pd.to_numeric(frame[column], errors="coerce").astype(float)
@@ -181,6 +197,17 @@ def _read_numbers(frame: pd.DataFrame, column: str, frame_name: str) -> pd.Serie
         place = odd.argmax()
         raise ValueError(f"{frame_name}, row {place + 1}: {column} is {frame[column].iloc[place]!r}; expected a number")
     return numbers
+
+
+def _write_ids(frame: pd.DataFrame, frame_name: str) -> pd.DataFrame:
+    """What identifies answers, as text. Raises: ValueError naming the column of a float that has lost digits."""
+    ids = frame[[name for name in _ANSWER if name in frame]]
+    for name in ids:
+        try:
+            ids[name].map(refuse_lost_digits)
+        except ValueError as error:
+            raise ValueError(f"{frame_name}: {name}: {error}") from None
+    return ids.map(_write)
 
 
 def _write(value: object) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from pydantic import ValidationError
 
 from nfqa.kernels.perplexity import Settings, Variant, aggregate_perplexities, compute_perplexities, settings
 from nfqa.metrics.statistics import require_columns
@@ -62,7 +64,7 @@ def score_diversity(
         plain_format="{answer}<|endoftext|>" is the same. The paper names neither how an empty answer is scored nor what
         happens to texts that are too long.
     """
-    chosen = evaluator.adapt(settings(variant, **switches))
+    chosen = evaluator.adapt(_choose_settings(variant, switches))
     contexts = [answers] if questions is None else [answers, _list_ends(answers, views, questions)]
     losses = _restate(pd.concat(contexts, ignore_index=True), views, evaluator, chosen)
     share = {} if questions is None else {"share": measure_share(losses, *contexts)}
@@ -81,6 +83,18 @@ def score_diversity(
         score=values.reindex(texts.index).astype(float).where(missing == ""), **share, missing=missing,
         note=np.where(was_cut, _CUT, ""), signature=f"pd:{chosen.signature}|evaluator:{evaluator.identity}",
     )  # fmt: skip
+
+
+def _choose_settings(variant: Variant, switches: Mapping[str, Any]) -> Settings:
+    """The settings of a variant with its switches. Raises: ValueError naming a switch that does not fit."""
+    try:
+        return settings(variant, **switches)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        name = "".join(f"{part} is {fault['input']!r}: " for part in fault["loc"])
+        message = fault["msg"].removeprefix("Value error, ")
+        known = ", ".join(field.name for field in fields(Settings))
+        raise ValueError(f"{name}{message}; switches known: {known}") from None
 
 
 def measure_share(losses: pd.DataFrame, answers: pd.DataFrame, ends: pd.DataFrame) -> pd.Series:

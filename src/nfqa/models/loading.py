@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from nfqa.models.roles import RoleSpec
+from nfqa.models.roles import RoleSpec, refuse_shadowed
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")  # named here, so that a name is checked without importing torch
 _PATIENCE = 2.0  # seconds that the hub has to answer; its own client tries for half a minute, for each file
@@ -26,8 +26,9 @@ def open_quietly(spec: RoleSpec) -> Iterator[None]:
     """While a model is opened: no bars of its loading (a download shows its own), and no waiting for a hub.
 
     Where the hub can't be reached, what its cache holds is opened. The process's own settings are as before afterwards.
-    Raises: ValueError where neither the hub nor its cache has the model.
+    Raises: ValueError where neither the hub nor its cache has the model, and as `refuse_shadowed`.
     """
+    refuse_shadowed(spec)
     from huggingface_hub import constants
     from transformers.utils import logging
 

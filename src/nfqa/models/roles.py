@@ -8,7 +8,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -149,7 +149,11 @@ def parse_role(role: str, spec: str, *others: str) -> RoleSpec:
             f"role {role} is {safe!r}; expected {' or '.join((*others, 'KIND:NAME'))}, as"
             f" {' or '.join(known.examples)}, an address without login or query; a key goes into OPENAI_API_KEY"
         )
-    parsed, path = RoleSpec(role, kind, **fields.groupdict()), Path(fields["name"])
+    parsed = RoleSpec(role, kind, **fields.groupdict())
+    refuse_shadowed(parsed)
+    path = Path(fields["name"])
+    if kind == "path":  # absolute: once the process is elsewhere, a loader would take the name for one of the hub
+        parsed = replace(parsed, name=str(path.absolute()))
     if kind == "path" and parsed.gguf_file and not path.is_file():
         raise ValueError(f"role {role} is {spec!r}, but there is no file {path}")
     if kind == "path" and not parsed.gguf_file and not [*path.glob("config.json"), *path.glob("modules.json")]:
@@ -158,6 +162,16 @@ def parse_role(role: str, spec: str, *others: str) -> RoleSpec:
     if fixed and spec not in fixed:
         raise ValueError(f"role {role} is {spec!r}; expected {' or '.join(fixed)}")
     return parsed
+
+
+def refuse_shadowed(spec: RoleSpec) -> None:
+    """Raises: ValueError for a name of the hub that a file or folder here has, which loaders would open instead."""
+    if spec.kind == "hf" and Path(spec.name).exists():
+        revision = f"@{spec.revision}" if spec.revision else ""
+        raise ValueError(
+            f"role {spec.role} is 'hf:{spec.name}{revision}', but {Path.cwd()} has a file or folder of that name, which"
+            f" would be opened in place of the hub's model; write path:{spec.name} to open it, or rename it"
+        )
 
 
 def parse_roles(role: str, spec: str) -> tuple[RoleSpec, ...]:
