@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from scipy.special import expit, logit
 
 from nfqa.metrics.coverage import PASSAGE, cut_passages, split_answer
 from nfqa.metrics.dispute_rules import list_cues
+from nfqa.models.loading import open_once
 from nfqa.models.reader import Reader, open_reader
 from nfqa.models.roles import SMOLLM2
 
@@ -134,7 +134,7 @@ class Detector:
         return np.column_stack([*(column.reindex(range(len(texts))) for column in columns), words])
 
 
-@cache
+@open_once
 def open_detector(reader: str = "embedded") -> Detector:
     """The detector that comes with nfqa; its model of sentences is fitted here, in less than a second.
 

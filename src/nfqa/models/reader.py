@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from nfqa.files.code import hash_maker
 from nfqa.files.paths import hash_file
 from nfqa.files.store import Store
 from nfqa.models.adapters import apply_adapter
-from nfqa.models.loading import open_quietly
+from nfqa.models.loading import one_at_a_time, open_once, open_quietly
 from nfqa.models.roles import MODELS, SMOLLM2, RoleSpec, find_package_file, parse_role
 from nfqa.models.vectors import split_batches
 
@@ -33,7 +34,7 @@ CLAIM, STATED = "\n\nClaim: ", "\nStated:"  # SmolLM2 reads the text, CLAIM, the
 _PACKAGES = ("transformers", "torch")
 
 
-@cache
+@open_once
 def open_reader(name: str) -> Reader:
     """A reader of this process, which keeps what it read for as long as that lives.
 
@@ -58,12 +59,14 @@ class Reader(ABC):
     spec: RoleSpec
 
     def __init__(self, cache: Path | None = None, *, progress: bool = False) -> None:
+        self._lock = threading.RLock()
         self.file = READERS[self.name]
         self.signature = f"reader:{hash_file(self.file)[:12]}|base:{self.spec.identity}"
         made_by = hash_maker("nfqa.models.reader", within=("nfqa.models.reader",), packages=_PACKAGES)
         self._made_by, self._progress = f"{made_by}|{self.signature}", progress
         self._logits = Store(cache, "read", logit="REAL")
 
+    @one_at_a_time
     def read(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """The probability that each text states the claim beside it, [n]."""
         keys = [hashlib.sha256(json.dumps([self._made_by, *pair]).encode()).digest() for pair in pairs]
@@ -72,6 +75,7 @@ class Reader(ABC):
         known = self._logits.read(dict.fromkeys(keys))
         return np.asarray(1 / (1 + np.exp(-np.array([known[key][0] for key in keys], dtype=np.float64))))
 
+    @one_at_a_time
     def forget(self) -> None:
         """Let go of what is not on disk."""
         self._logits.forget()
