@@ -71,8 +71,8 @@ class Asker:
     The model is opened at the first request that the journal can't serve, so a table can be made again from someone's
     journal with no model at hand. With `dry` nothing is asked: what would be is counted in the tally, and its verdict
     is missing as "planned". `note` receives all requests with what they depend on. `progress` receives how many of a
-    batch are answered, and of how many. `tally` counts all requests so far. Threads ask one after the other. precision: that of a model in process,
-    where it was chosen; completions of another don't count.
+    batch are answered, and of how many. `tally` counts all requests so far. Threads ask one after the
+    other. precision: that of a model in process, where it was chosen; completions of another don't count.
     """
 
     spec: RoleSpec

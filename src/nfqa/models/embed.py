@@ -111,10 +111,15 @@ class Embedder:
 
     @one_at_a_time
     def embed_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
-        """The token vectors of each text."""
+        """The token vectors of each text. Raises: ValueError for static embeddings, which have none in a text."""
         vectors = []
         for tokens, special in self._read(self._tokens, texts):
             mask = np.frombuffer(special, dtype=np.bool_)
+            if not len(mask):
+                raise ValueError(
+                    f"{self.spec.kind}:{self.spec.name} has no vectors of tokens in a text, as static embeddings have"
+                    " none; choose another embedder for bertscore and cls_cosine"
+                )
             table = np.frombuffer(tokens, dtype=np.float16).reshape(len(mask), -1).astype(np.float32)
             vectors.append(TokenVectors(table, mask))
         return vectors

@@ -72,8 +72,8 @@ def open_quietly(spec: RoleSpec) -> Iterator[None]:
                 raise
             raise ValueError(
                 f"{spec.kind}:{spec.name} can't be opened from the cache {constants.HF_HUB_CACHE}, and the hub"
-                f" {constants.ENDPOINT} can't be reached; connect, set HF_HOME to a folder whose cache has the model, or"
-                " name a folder (path:FOLDER) or a package (package:NAME)"
+                f" {constants.ENDPOINT} can't be reached; connect, set HF_HOME to a folder whose cache has the model,"
+                " or name a folder (path:FOLDER) or a package (package:NAME)"
             ) from error
         finally:
             constants.HF_HUB_OFFLINE = was_offline

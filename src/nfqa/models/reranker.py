@@ -13,6 +13,7 @@ from nfqa.models.embed import find_file
 from nfqa.models.loading import open_quietly, read_precision
 from nfqa.models.pretrained import Pretrained
 from nfqa.models.roles import RoleSpec
+from nfqa.models.vectors import prepare_tokenizer
 
 _Scorer = Callable[[Sequence[tuple[str, str]]], NDArray[np.floating]]
 
@@ -33,6 +34,7 @@ def open_cross_encoder(spec: RoleSpec) -> _Scorer:
         return _open_causal_reranker(spec)
     with open_quietly(spec):
         model = CrossEncoder(spec.name, revision=spec.revision, trust_remote_code=False)
+    prepare_tokenizer(model)
     if model.num_labels != 1:
         raise ValueError(f"{spec.identity} gives {model.num_labels} numbers a pair; expected a reranker, which gives 1")
     return lambda pairs: np.asarray(model.predict(list(pairs), show_progress_bar=False), dtype=np.float64)
