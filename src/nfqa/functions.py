@@ -155,7 +155,7 @@ def coverage(frames: Frames | Table, embedder: str | Embedder = EMBEDDER, *, rea
         missing ("no_text" for an answer without a sentence, "needs views" for one to a question without points of view,
         in one row with view "", else ""), signature, flags, note (where a text was cut) and point_of_view
         (its text). Compare answers on one view: a cosine has no threshold. An answer's coverage is the mean over views.
-    Raises: ValueError for frames without points of view, or another reader; OSError for an unavailable embedder.
+    Raises: ValueError for frames without points of view, another reader, or an unavailable embedder.
     """
     from nfqa.metrics.coverage import score_coverage
     from nfqa.models.reader import open_reader

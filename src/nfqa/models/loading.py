@@ -80,6 +80,38 @@ def open_quietly(spec: RoleSpec) -> Iterator[None]:
             logging.set_tqdm_hook(hook)
 
 
+@contextmanager
+def explain_failure(spec: RoleSpec, cure: str = "") -> Iterator[None]:
+    """While a model is loaded: whatever its files lack or need is said in one line.
+
+    Args: cure: what to do about files that can't be read. Raises: ValueError naming the model, for any such failure.
+    """
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except (ImportError, OSError, ValueError, SafetensorError) as error:
+        first, others = str(error).strip().partition("\n")[0].rstrip(" .:"), ""
+        if spec.role in ("judge", "generator", "evaluator"):
+            others = ", a GGUF file of it (path:FILE.gguf), or one on a server (openai:MODEL@http://HOST:8000/v1)"
+        if "trust_remote_code" in str(error):
+            trusts = spec.role in ("judge", "generator")
+            allow = "set NFQA_TRUST_REMOTE_CODE=yes to run it, or " if trusts else "which is not run here; "
+            cure = f"; {allow}choose a model without code of its own"
+        elif isinstance(error, ImportError):
+            cure = f"; install that, or choose weights that are not quantised{others}"
+        raise ValueError(f"{spec.kind}:{spec.name} can't be loaded: {first}{cure}") from error
+
+
+def refuse_empty(tokenizer: Any, spec: RoleSpec) -> None:
+    """Raises: ValueError for a tokenizer without words, which transformers makes for a folder that has none."""
+    if hasattr(tokenizer, "all_special_ids") and len(tokenizer) <= len(tokenizer.all_special_ids):
+        raise ValueError(
+            f"{spec.kind}:{spec.name} has no tokenizer beside its weights; add its tokenizer.json, or choose another"
+            " model"
+        )
+
+
 def _reach_hub() -> bool:
     """Whether the hub answers, and not that it is broken."""
     from huggingface_hub import constants, get_session

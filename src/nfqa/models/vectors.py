@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from nfqa.models.adapters import apply_adapter
+from nfqa.models.loading import explain_failure, refuse_empty
 from nfqa.models.roles import RoleSpec, find_package_file
 
 _TOKENS_AT_ONCE = 6_000  # padded tokens a forward pass: bounds memory, and keeps batches near the cores' best speed
@@ -25,11 +26,13 @@ class SentenceModel:
         from sentence_transformers import SentenceTransformer
 
         where = str(find_package_file(spec.name, "modules.json").parent) if spec.kind == "package" else spec.name
-        model = SentenceTransformer(where, revision=spec.revision, trust_remote_code=False).eval()
+        with explain_failure(spec, "; name a model of sentence-transformers whose files are all there, and whole"):
+            model = SentenceTransformer(where, revision=spec.revision, trust_remote_code=False).eval()
         if adapter:
             apply_adapter(model, adapter)
         self.module = model.to(getattr(torch, dtype))
         self.name = f"{spec.kind}:{spec.name}"
+        refuse_empty(self.module.tokenizer, spec)
         prepare_tokenizer(self.module)
 
     def embed(self, texts: Sequence[str]) -> Iterator[list[HalfVectors]]:
