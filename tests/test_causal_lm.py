@@ -279,7 +279,7 @@ def test_pickled_weights_no_model_and_code_of_its_own_are_refused(llama, alter, 
         none: "can't be loaded",
     }
     for folder, message in facts.items():
-        with pytest.raises(ValueError, match=f"path:{folder} can't be loaded: .*{message}"):
+        with pytest.raises(ValueError, match=f"path:{folder} {message}"):
             collect(open_folder(folder), [Request("Rank:", labels=TEN)], LOGITS)
 
 
