@@ -14,6 +14,7 @@ from test_dispute import use_made_up_script
 from test_judging import LOGITS, PROMPTS, list_prompts, make_judge
 
 from nfqa.metrics.dispute_awareness import Form, judge_awareness
+from nfqa.metrics.judging import JUDGE_CUT
 from nfqa.models.chat import Reply
 from reproduction.studies.baselines import BASELINES, judge_answers, mark_baseline
 
@@ -108,6 +109,7 @@ def test_empty_answers_are_not_asked_for_and_leave_others_in_place_and_long_ones
     marks = mark_baseline([("Why not tea?", " "), ("Why not tea?", "one two three four")], "direct_score", judge)
     np.testing.assert_array_equal(marks.score, [np.nan, 4])
     assert marks.missing.tolist() == ["no_text", ""]
+    assert marks.note.tolist() == ["", JUDGE_CUT]
     (prompt,) = list_prompts(judge)
     assert "<candidate>\none two three\n</candidate>" in prompt
     assert judge.cut == 1

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from nfqa.metrics.coverage import cut_passages, measure_coverage, score_coverage, sign_coverage, split_answer
-from nfqa.models.reader import Reader
+from nfqa.models.reader import READER_CUT, Reader
 from reproduction.studies.baselines import count_clusters, measure_each, score_baselines
 
 VECTORS = {
@@ -136,6 +136,9 @@ class SharedWords(Reader):
         self.texts += [text for text, _ in pairs]
         return np.array([len({*claim.split()} & {*text.split()}) / len(claim.split()) for text, claim in pairs])
 
+    def find_cut(self, pairs):
+        return {pair for pair in pairs if pair[0].endswith("c.") and pair[1] == "a c"}
+
     def _read(self, pairs):
         raise NotImplementedError
 
@@ -149,6 +152,7 @@ def test_coverage_by_a_reader_is_that_of_the_best_passage():
     np.testing.assert_allclose(result.score, [1, 0.5, np.nan, np.nan])  # "c." is no "c"
     assert result.missing.tolist() == ["", "", "no_text", "no_text"]
     assert set(result.signature) == {"shared|passages:60"}
+    assert result.note.tolist() == ["", READER_CUT, "", ""]
     assert {len(text.split()) for text in reader.texts} == {60, 2}
 
 

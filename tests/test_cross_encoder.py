@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from test_embed import make_bert
-from tiny_models import make_tiny_model
+from tiny_models import make_tiny_model, make_tiny_tokenizer
 
 from nfqa.models.reranker import open_cross_encoder
 from nfqa.models.roles import parse_role
@@ -36,6 +36,23 @@ def test_scores_are_the_model_s_own_and_order_documents(tmp_path: Path) -> None:
     texts = pd.DataFrame({"document": ["a", "b"], "text": [PAIRS[0][1], PAIRS[1][1]]})
     ranking = pd.DataFrame({"query": "the cat", "document": ["a", "b"], "rank": [1, 2], "score": 0.0, "method": "x"})
     assert rerank(ranking, texts, score, top=1).document.tolist() == ["a" if found[0] > found[1] else "b"]
+
+
+def test_a_text_over_the_positions_of_a_model_that_counts_from_2_is_cut(tmp_path: Path) -> None:
+    import torch
+    from transformers import RobertaConfig, RobertaForSequenceClassification
+
+    tokenizer, shape = make_tiny_tokenizer(context=10**30), {"hidden_size": 16, "intermediate_size": 32}
+    shape |= {"num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": len(tokenizer), "num_labels": 1}
+    torch.manual_seed(0)
+    model = RobertaForSequenceClassification(RobertaConfig(**shape, max_position_embeddings=34, pad_token_id=1)).eval()
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    score = open_cross_encoder(parse_role("reranker", f"path:{tmp_path}"))
+    inputs = tokenizer("the sea", "salt " * 99, truncation="longest_first", max_length=32, return_tensors="pt")
+    with torch.no_grad():
+        expected = model(**inputs).logits.sigmoid().item()
+    np.testing.assert_allclose(score([("the sea", "salt " * 99)]), expected, rtol=1e-4)
 
 
 def test_a_model_with_several_outputs_is_refused(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from nfqa.metrics.dispute_detector import (
 )
 from nfqa.metrics.dispute_rules import apply_rule
 from nfqa.models.chat import Reply
-from nfqa.models.reader import READERS
+from nfqa.models.reader import READER_CUT, READERS
 from reproduction.judging import read_prompt_set
 from reproduction.studies.decisions import compare_decisions, fit_head, judge_dispute
 
@@ -117,6 +117,9 @@ class CountingReader:
     def read(self, pairs):
         return expit([len(text.split()) / 10 - 3 for text, _ in pairs])
 
+    def find_cut(self, pairs):
+        return {pair for pair in pairs if "endless" in pair[0]}
+
 
 FLAT = (0.0,) * (9 + READ + 1)  # slopes
 
@@ -141,6 +144,10 @@ def test_reading_by_hand_decides_alone_on_a_short_text_and_beside_other_features
     result = detector.decide([long, "One two.", "So " * 30, ""])
     assert result.probability.tolist() == pytest.approx([expit(0.5), expit(-2.8), 0.5, 0])
     assert result.score.tolist() == [1, 0, 1, 0]
+    assert set(result.note) == {""}
+    assert detector.decide(["An endless one.", "One.", f"An endless one. {long}"]).note.tolist() == [
+        READER_CUT, "", READER_CUT,
+    ]  # fmt: skip
     assert detector.decide([]).empty
 
 

@@ -13,7 +13,9 @@ import pytest
 from huggingface_hub import constants
 from hypothesis import given
 from hypothesis import strategies as st
+from tiny_models import make_tiny_embedder
 
+from nfqa.metrics.overlap import score_pairs
 from nfqa.models import vectors
 from nfqa.models.causal_lm import CausalLM
 from nfqa.models.embed import Embedder
@@ -209,3 +211,51 @@ def test_a_hub_that_can_not_be_reached_is_told_in_one_line_at_once(role, monkeyp
     for fact in (endpoint, str(tmp_path), "HF_HOME", "path:FOLDER", "package:NAME"):
         assert fact in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+SHORT = ["the sea is salt", "rivers", "a judge reads the question, the references and one candidate"]
+
+
+def encode_alone(spec: str, text: str, **options: Any) -> np.ndarray:
+    """A text's vectors by sentence-transformers, without padding."""
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(spec.removeprefix("path:"), device="cpu")
+    if getattr(model.tokenizer, "pad_token", "") is None:
+        model.tokenizer.pad_token = "a"
+    return np.asarray(model.encode([text], convert_to_numpy=True, **options)[0])
+
+
+@pytest.mark.parametrize("kind", ["left", "static", "positions_from_2", "no_marks", "bytes"])
+def test_other_tokenizers_give_the_vectors_of_each_text_alone(kind: Any, tmp_path: Path) -> None:
+    spec = make_tiny_embedder(tmp_path, kind)
+    embedder, long = Embedder(spec), " ".join(["the sea"] * 40)
+    expected = [encode_alone(spec, text, normalize_embeddings=True) for text in SHORT]
+    np.testing.assert_allclose(embedder.embed_sentences([*SHORT, long])[:3], expected, atol=5e-4)
+    assert embedder.find_cut([*SHORT, long]) == (set() if kind == "static" else {long} | find_long(kind))
+    pairs = [(SHORT[0], SHORT[0]), (SHORT[0], SHORT[2]), (SHORT[0], long)]
+    if kind == "static":
+        with pytest.raises(ValueError, match=r"path:.* has no vectors of tokens .*choose another embedder"):
+            score_pairs("bertscore", pairs, embedder)
+        return
+    for vectors_of, text in zip(embedder.embed_tokens(SHORT), SHORT, strict=True):
+        alone = encode_alone(spec, text, output_value="token_embeddings")
+        np.testing.assert_allclose(vectors_of.tokens, alone, atol=4e-3)
+    same, *others = score_pairs("bertscore", pairs, embedder)
+    assert same == pytest.approx(1, abs=1e-3)
+    assert all(0.05 < other < 0.999 for other in others)
+
+
+def find_long(kind: str) -> set[str]:
+    """The short texts that have more bytes than the model takes."""
+    return {SHORT[2]} if kind == "bytes" else set()
+
+
+def test_a_vector_without_a_direction_is_refused_and_names_the_text(tmp_path: Path) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    spec = make_tiny_embedder(tmp_path, "static")
+    (file,) = tmp_path.rglob("model.safetensors")
+    save_file({name: weights * 0 for name, weights in load_file(file).items()}, file)
+    with pytest.raises(ValueError, match=r"path:.* vector of length 0\.0 to the text 'the sea'.*another embedder"):
+        Embedder(spec).embed_sentences(["the sea"])

@@ -10,10 +10,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from scipy.special import logit
 
+import nfqa
 from nfqa.metrics.dispute_detector import open_detector
 from nfqa.models import reader
 from nfqa.models.adapters import ADAPTERS
-from nfqa.models.reader import LONGEST, READERS, SentenceReader, open_reader, pack_claims
+from nfqa.models.reader import LONGEST, READER_CUT, READERS, SentenceReader, open_reader, pack_claims
 from nfqa.models.roles import SMOLLM2, find_package_file
 
 PAIRS = [
@@ -50,6 +51,20 @@ def test_a_logit_is_the_adapted_model_s_own_rounded_and_neither_batch_nor_order_
     again = SentenceReader()
     np.testing.assert_allclose([logit(again.read([pair])[0]) for pair in PAIRS[::-1]], logits[3::-1], atol=1.1e-3)
     assert again.read([]).shape == (0,)
+
+
+def test_a_pair_over_the_limit_is_cut_and_noted_in_its_row() -> None:
+    made = SentenceReader()
+    assert made.find_cut(PAIRS) == {PAIRS[2]}
+    assert made.find_cut([]) == set()
+    fits, over = (("Zoo. " * times, "Zoos.") for times in (125, 127))  # two tokens each, and the claim's, and marks
+    assert made.find_cut([fits, over]) == {over}
+    views = ["Zoos should stay.", "Zoos should be closed. " * 60]
+    lines = [{"question": "Zoos?", "partial_answers": views, "answers": ["Zoos protect rare animals."]}]
+    assert nfqa.coverage(lines, reader="embedded").note.tolist() == ["", READER_CUT]
+    endless = "https://example.org/" + "-a" * 300
+    aware = nfqa.dispute_awareness([{"question": "Zoos?", "answers": [endless, "Zoos are good."]}])
+    assert aware.note.tolist() == [READER_CUT, ""]
 
 
 def test_what_was_read_is_kept_in_a_file_for_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,3 +145,5 @@ def test_smollm2_sees_plain_negations_and_reads_many_claims_on_a_text_alike() ->
     assert aware.score.tolist() == [0, 0, 1]
     again = open_reader.__wrapped__(SMOLLM2).read([(texts[0], texts[1])])
     np.testing.assert_allclose(logit(again[0]), logit(stated[1]), atol=2e-3)
+    long, claim = "Zoos protect animals. " * 99, "Zoos should stay."
+    assert reader.find_cut([(texts[0], claim), (long, claim), (texts[0], long)]) == {(long, claim), (texts[0], long)}

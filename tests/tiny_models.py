@@ -161,3 +161,42 @@ class LetterEmbedder:
 
         rows = self.embed_sentences(texts)
         return [TokenVectors(np.stack([row, row, row]), np.array([True, False, True])) for row in rows]
+
+
+def make_tiny_embedder(folder: Path, kind: Literal["left", "static", "positions_from_2", "no_marks", "bytes"]) -> str:
+    """Save a sentence-transformers model with a tokenizer unlike BERT's, of at most 32 tokens; returns its spec.
+
+    left: pads on the left; static: a vector for each token, no model; positions_from_2: RoBERTa, whose 34 positions
+    begin at 2, with a tokenizer that names no limit; no_marks: no begin, end or padding token; bytes: a slow tokenizer.
+    """
+    import torch
+    import transformers
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding, Transformer
+
+    torch.manual_seed(0)
+    tokenizer = make_tiny_tokenizer(context=32)
+    if kind == "static":
+        SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=16)], device="cpu").save(str(folder))
+        return f"path:{folder}"
+    shape = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    shape |= {"vocab_size": len(tokenizer), "max_position_embeddings": 34, "initializer_range": 0.4}
+    config: Any = transformers.BertConfig(**shape)
+    if kind == "left":
+        tokenizer.padding_side = "left"
+        config = transformers.LlamaConfig(**shape)
+    elif kind == "positions_from_2":
+        tokenizer.model_max_length = 10**30
+        config = transformers.RobertaConfig(**shape, pad_token_id=1)
+    elif kind == "no_marks":
+        tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer.backend_tokenizer)
+        tokenizer.model_max_length = 32
+        tokenizer.backend_tokenizer.post_processor = None
+    elif kind == "bytes":
+        tokenizer = transformers.ByT5Tokenizer(model_max_length=32)
+        config = transformers.T5Config(d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2, vocab_size=384)
+    loader = transformers.T5EncoderModel if kind == "bytes" else transformers.AutoModel.from_config
+    loader(config).eval().save_pretrained(folder / "inner")
+    tokenizer.save_pretrained(folder / "inner")
+    SentenceTransformer(modules=[Transformer(str(folder / "inner")), Pooling(16)], device="cpu").save(str(folder))
+    return f"path:{folder}"

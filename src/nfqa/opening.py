@@ -6,12 +6,12 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from nfqa.models.chat import ChatModel, Decoding, Reading, Wrapping
-from nfqa.models.loading import read_precision
+from nfqa.models.loading import open_once, read_precision
 from nfqa.models.roles import RoleSpec, name_models, parse_role, parse_roles
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Asking:
         return Decoding(temperature, top_p, reading=fitted.reading or "text", wrapping=self.wrapping)
 
 
-@cache
+@open_once
 def open_evaluator(spec: str, journal: str | Path | None = None, *, bar: bool = True) -> Evaluator:
     """An evaluator by its spec; the losses of a server's are kept in `journal`. Args: bar: whether to show one."""
     return make_evaluator(parse_role("evaluator", spec), journal, progress=show_bar(" passages", shown=bar))
@@ -95,7 +95,7 @@ def make_evaluator(
     return ServedEvaluator(open_asker(spec, ECHO, journal, dry=dry, progress=progress))
 
 
-@cache
+@open_once
 def open_embedder(embedder: str | Embedder) -> Embedder:
     """An embedder by its spec, or as it is."""
     from nfqa.models.embed import Embedder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -10,11 +11,13 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from math import isnan
 from operator import add
+from typing import Any
 
 from nfqa.judge.journal import WITHOUT, Entry, Journal, hash_text
 from nfqa.kernels.parse import Verdict
 from nfqa.kernels.texts import leave_out_thinking, name_lack
 from nfqa.models.chat import UNSETTLED, ChatModel, Decoding, Failure, Reply, Request
+from nfqa.models.loading import one_at_a_time
 from nfqa.models.roles import RoleSpec
 
 RETRIES = 2  # further tries at an unreadable verdict, each under a new seed
@@ -68,8 +71,8 @@ class Asker:
     The model is opened at the first request that the journal can't serve, so a table can be made again from someone's
     journal with no model at hand. With `dry` nothing is asked: what would be is counted in the tally, and its verdict
     is missing as "planned". `note` receives all requests with what they depend on. `progress` receives how many of a
-    batch are answered, and of how many. `tally` counts all requests so far. precision: that of a model in process,
-    where it was chosen; completions of another don't count.
+    batch are answered, and of how many. `tally` counts all requests so far. Threads ask one after the
+    other. precision: that of a model in process, where it was chosen; completions of another don't count.
     """
 
     spec: RoleSpec
@@ -82,6 +85,7 @@ class Asker:
     note: Callable[[Asker, Sequence[Request], Sequence[Entry]], None] | None = None
     tally: Tally = field(default_factory=Tally)
     _session: _Session = field(default_factory=_Session)
+    _lock: Any = field(default_factory=threading.RLock)
 
     def with_decoding(self, decoding: Decoding) -> Asker:
         """An asker of the same model under another decoding; model, journal and tally are shared."""
@@ -128,6 +132,7 @@ class Asker:
         names = getattr(self._session.model, "left_out", "") if self.decoding.reading == "text" else ""
         return f"{WITHOUT}{names}" if names else ""
 
+    @one_at_a_time
     def ask(self, requests: Sequence[Request], read: Reader) -> list[Verdict]:
         """The verdict of each request, in order.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
@@ -12,8 +12,8 @@ from sentencex import segment
 
 from nfqa.metrics.systems import note_cut
 from nfqa.models.adapters import COVERAGE
-from nfqa.models.embed import Embedder
-from nfqa.models.reader import Reader
+from nfqa.models.embed import EMBEDDER_CUT, Embedder
+from nfqa.models.reader import READER_CUT, Reader
 
 PASSAGE = 60  # words, at most, of a part of an answer that a reader reads at once
 
@@ -54,8 +54,9 @@ def score_coverage(answers: pd.DataFrame, views: pd.DataFrame, model: Embedder |
     answer_texts = pairs.text.fillna("")
     scores = np.full(len(pairs), np.nan)
     if isinstance(model, Reader):
-        signature, notes = f"{model.signature}|passages:{PASSAGE}", [""] * len(pairs)
+        signature = f"{model.signature}|passages:{PASSAGE}"
         scores[viewed] = read_coverage(answer_texts[viewed].tolist(), pairs.view_text[viewed].tolist(), model)
+        read = _list_passages(answer_texts, pairs.view_text)
     else:
         signature, model = sign_coverage(model), model.tune(COVERAGE)
         model.prepare(views["text"].tolist(), tokens=False)
@@ -66,7 +67,8 @@ def score_coverage(answers: pd.DataFrame, views: pd.DataFrame, model: Embedder |
         scores[viewed] = np.concatenate([np.zeros(0), *cosines])
         sentences = {text: split_answer(text) for text in answer_texts[viewed].unique()}  # once, beside several views
         both = zip(answer_texts, pairs.view_text, strict=True)
-        notes = note_cut(pairs, [[*sentences[text], view] if view else [] for text, view in both], model).note.tolist()
+        read = [[*sentences[text], view] if view else [] for text, view in both]
+    notes = note_cut(read, model, READER_CUT if isinstance(model, Reader) else EMBEDDER_CUT)
     missing = np.where(np.isnan(scores), np.where(viewed, "no_text", "needs views"), "")
     pairs = pairs.assign(metric="coverage", score=scores, missing=missing, signature=signature, note=notes)
     return pairs.drop(columns=["place", "text", "view_text"])
@@ -132,7 +134,13 @@ def read_coverage(texts: Sequence[str], views: Sequence[str], reader: Reader) ->
 
     Returns: probabilities, [n]; NaN for a text without a sentence. Passages are as `cut_passages` has them.
     """
-    cut = {text: cut_passages(split_answer(text)) for text in dict.fromkeys(texts)}
-    pairs = [(part, view, row) for row, (text, view) in enumerate(zip(texts, views, strict=True)) for part in cut[text]]
-    probabilities = pd.Series(reader.read([pair[:2] for pair in pairs]), [row for *_, row in pairs], dtype=np.float64)
+    pairs = pd.Series(_list_passages(texts, views), dtype=object).explode().dropna()
+    probabilities = pd.Series(reader.read(pairs.tolist()), pairs.index, dtype=np.float64)
     return probabilities.groupby(level=0).max().reindex(range(len(texts))).to_numpy()
+
+
+def _list_passages(texts: Iterable[str], views: Iterable[str]) -> list[list[tuple[str, str]]]:
+    """What a reader reads for each text and view: each passage of the text, beside the view; nothing for no view."""
+    passages = {text: cut_passages(split_answer(text)) for text in dict.fromkeys(texts)}
+    both = zip(texts, views, strict=True)
+    return [[(passage, view) for passage in passages[text]] if view else [] for text, view in both]

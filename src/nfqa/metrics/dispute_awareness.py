@@ -26,7 +26,7 @@ def score_awareness(
         a keyword rule; form: of the prompt.
     Returns: the columns of `answers` but text, question_text and grade; metric ("da"), method ("detector", "judge" or
         the rule), score, probability (of 1; NaN for a rule), missing ("no_answer", or the verdict's reason, such as
-        "no_question") and signature.
+        "no_question"), signature and note (where a text was cut).
     Raises: as `judge_awareness`.
     """
     present, texts = answers["text"].notna().to_numpy(), answers["text"].fillna("").tolist()
@@ -39,11 +39,11 @@ def score_awareness(
         marks = marks.assign(method="detector", missing="", signature=by.signature)
     else:
         marks = pd.DataFrame({"score": apply_rule(texts, by), "probability": np.nan})
-        marks = marks.assign(method=by, missing="", signature=f"rule:{by}")
+        marks = marks.assign(method=by, missing="", signature=f"rule:{by}", note="")
     marks = marks.astype({"score": float})
     marks.loc[~present, ["score", "probability", "missing"]] = [np.nan, np.nan, "no_answer"]
     names = answers.drop(columns=["text", "question_text", "grade"], errors="ignore").reset_index(drop=True)
-    return names.assign(metric="da").join(marks[["method", "score", "probability", "missing", "signature"]])
+    return names.assign(metric="da").join(marks[["method", "score", "probability", "missing", "signature", "note"]])
 
 
 def judge_awareness(

@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,9 @@ from scipy.special import expit, logit
 
 from nfqa.metrics.coverage import PASSAGE, cut_passages, split_answer
 from nfqa.metrics.dispute_rules import list_cues
-from nfqa.models.reader import Reader, open_reader
+from nfqa.metrics.systems import note_cut
+from nfqa.models.loading import open_once
+from nfqa.models.reader import READER_CUT, Reader, open_reader
 from nfqa.models.roles import SMOLLM2
 
 _DATA = Path(__file__).parent
@@ -82,7 +83,7 @@ class Detector:
         return f"detector:{self.name}|unit:sentence+pair+word+passage|v4|{self.reader.signature}{short}"
 
     def decide(self, texts: Sequence[str], *questions: Sequence[str]) -> pd.DataFrame:
-        """score, 1 for aware and 0 for not, and probability of each answer; 0 for one without a sentence.
+        """score, 1 for aware and 0 for not, probability and note of each answer; 0 for one without a sentence.
 
         Args: questions: of each answer, by name or text; a head decides that was fitted without this question.
         """
@@ -98,7 +99,10 @@ class Detector:
         chosen = [heads[place] for place in longer]
         logits = [row @ head.slopes + head.intercept for row, head in zip(described, chosen, strict=True)]
         probability[longer] = np.nan_to_num(expit(np.array(logits, dtype=np.float64)))
-        return pd.DataFrame({"probability": probability, "score": (probability >= least).astype(float)})
+        notes = np.full(len(texts), "", dtype=object)
+        notes[short] = note_cut([[pair] for pair in brief], self.short_reader, READER_CUT)
+        notes[~short] = note_cut([_list_read(texts[place]) for place in longer], self.reader, READER_CUT)
+        return pd.DataFrame({"probability": probability, "score": (probability >= least).astype(float), "note": notes})
 
     def describe(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """The features of each answer, [len(texts), 9 + READ + len(words)]; NaN for one without a sentence."""
@@ -134,7 +138,13 @@ class Detector:
         return np.column_stack([*(column.reindex(range(len(texts))) for column in columns), words])
 
 
-@cache
+def _list_read(text: str) -> list[tuple[str, str]]:
+    """What the reader of longer texts reads of one: its passages and its sentences."""
+    sentences = split_answer(text)
+    return [(part, DISPUTE) for part in (*cut_passages(sentences), *sentences)]
+
+
+@open_once
 def open_detector(reader: str = "embedded") -> Detector:
     """The detector that comes with nfqa; its model of sentences is fitted here, in less than a second.
 

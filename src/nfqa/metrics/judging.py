@@ -14,7 +14,7 @@ from nfqa.files.records import Answer
 from nfqa.judge.asking import Asker
 from nfqa.judge.prompts import PromptSet, Shot
 from nfqa.kernels.parse import CHOICES, Pick, Verdict, expect_value, read_digit, read_number, read_preference
-from nfqa.metrics.references import Draw, hash_name, list_candidates, sign
+from nfqa.metrics.references import Draw, hash_name, list_candidates, list_texts, sign
 from nfqa.models.chat import Reply, Request
 
 JudgeMethod = Literal["pointwise", "pointwise_ref", "pairwise", "listwise"]
@@ -22,6 +22,7 @@ PairOrder = Literal["drawn", "candidate_first", "reference_first"]
 MAX_WORDS = 1_000  # of one text; the longest of the released data has 763
 LEAST_MASS = 1e-6  # of the next token's distribution on verdicts: with less, a reading from logits is noise
 CHARACTERS_A_WORD = 20  # a text of few, endless words is too long as well
+JUDGE_CUT = "a text was cut at its end to fit the judge"  # the note of a score
 _CHOICES = tuple(CHOICES)
 
 
@@ -47,12 +48,23 @@ class LanguageJudge:
 
 def trim_text(text: str, judge: LanguageJudge) -> str:
     """The text, or its first `max_words` words; counted in `judge.cut`."""
-    words, most = text.split(None, judge.max_words), CHARACTERS_A_WORD * judge.max_words
-    if len(words) <= judge.max_words and len(text) <= most:
+    if not is_cut(text, judge):
         return text
     judge.cut += 1
+    words, most = text.split(None, judge.max_words), CHARACTERS_A_WORD * judge.max_words
     start = text[: len(text) - len(words[-1])] if len(words) > judge.max_words else text
     return start.strip()[:most].rstrip()
+
+
+def is_cut(text: str, judge: LanguageJudge) -> bool:
+    """Whether the judge sees no more than the beginning of the text."""
+    words = text.split(None, judge.max_words)
+    return len(words) > judge.max_words or len(text) > CHARACTERS_A_WORD * judge.max_words
+
+
+def note_long(read: Sequence[Sequence[str]], judge: LanguageJudge) -> list[str]:
+    """The note of each row: whether one of the texts behind it was cut."""
+    return [JUDGE_CUT if any(is_cut(text, judge) for text in each) else "" for each in read]
 
 
 def ask_planned(
@@ -168,8 +180,8 @@ def judge_by_language_model(
         solved examples for each dataset, listwise alone.
     Returns: one row per candidate: the columns of `draws` but for `draw`, answer, grade, metric (the method), judge,
         shots (NaN but for listwise), score, missing (why there is no score), verdicts (wanted), unreadable (of these,
-        the reasons of those that failed), mass (of the next token's distribution on verdicts, from logits) and
-        signature.
+        the reasons of those that failed), mass (of the next token's distribution on verdicts, from logits),
+        signature and note (where a text was cut).
     Source: LINKAGE, equation 3. Differs from: it, in that references of every grade weigh alike, as it names no
         weights, and that the sum is divided by the verdicts in it, so that a comparison that can't be read counts
         neither as a tie nor as a loss.
@@ -182,7 +194,9 @@ def judge_by_language_model(
         verdicts = judge_draws(part.draw, method, judge, shots=examples)
         signature = sign_verdicts(judge, method)  # after asking: a model is known whole once it is open
         count = float(len(examples)) if method == "listwise" else np.nan  # other forms have no examples
-        frames.append(list_scores(part, verdicts, signature, metric=method, judge=named, shots=count))
+        read = [texts for draw in part.draw for texts in list_texts(draw, references=method != "pointwise")]
+        about = {"metric": method, "judge": named, "shots": count, "note": note_long(read, judge)}
+        frames.append(list_scores(part, verdicts, signature, **about))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -223,15 +237,17 @@ def mark_answers(
 
     Args: pairs: (question, answer), the question "" where its text isn't known; name: of a template with a lowest and
         a highest mark; steps: of examination, for a prompt with a place for them; digit: as `read_verdict`.
-    Returns: score (NaN where there is no verdict; from logits the expected mark), missing, verdicts (1),
-        unreadable, mass and signature of each pair. An empty answer is not asked for and is missing as "no_text", one
-        without a question's text, where the prompt shows it, as "no_question"; where `steps` is "", all as "no_steps".
+    Returns: score (NaN where there is no verdict; from logits the expected mark), missing, verdicts (1), unreadable,
+        mass, signature and note (where a text was cut) of each pair. An empty answer is not asked for and is missing as
+        "no_text", one without a question's text, where the prompt shows it, as "no_question"; where `steps` is "", all
+        as "no_steps".
     """
     template = judge.prompts.get(name)
     labels = tuple(str(n) for n in range(template.lowest or 0, (template.highest or 0) + 1))
+    shows_question = "question" in template.placeholders
     planned: list[Request | Verdict] = []
     for question, answer in pairs:
-        question_text = trim_text(question, judge) if "question" in template.placeholders else None
+        question_text = trim_text(question, judge) if shows_question else None
         candidate = trim_text(answer, judge)
         texts = {"no_steps": steps, "no_text": candidate, "no_question": question_text}
         if lacking := [reason for reason, text in texts.items() if text is not None and not text.strip()]:
@@ -242,4 +258,5 @@ def mark_answers(
     verdicts = ask_planned(planned, judge, partial(read_verdict, pick=template.pick, digit=digit))
     marks = {"score": verdicts.value, "missing": verdicts.reason, "verdicts": 1, "unreadable": verdicts.reason}
     signature = f"judge:{judge.asker.identity}|{judge.sign(name)}"  # after asking: a model is known once it is open
-    return pd.DataFrame(marks | {"mass": verdicts.mass, "signature": signature})
+    note = note_long([pair if shows_question else pair[1:] for pair in pairs], judge)
+    return pd.DataFrame(marks | {"mass": verdicts.mass, "signature": signature, "note": note})

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from nfqa.metrics.references import GOOD_FROM, Draw, list_candidates, sign
+from nfqa.metrics.references import GOOD_FROM, Draw, list_candidates, list_texts, sign
 from nfqa.models.adapters import ADAPTERS, name_adapter
 from nfqa.models.embed import EMBEDDER_CUT, Embedder
 
@@ -121,7 +121,7 @@ def judge_by_vectors(
     note = [
         EMBEDDER_CUT if not cut[adapter].isdisjoint(read) else ""
         for draw, adapter in zip(draws.draw, adapters, strict=True)
-        for read in [(one.text, *draw.texts[: 1 + len(draw.references)]) for one in draw.candidates] or [()]
+        for read in list_texts(draw)
     ]
     judged = candidates.assign(metric="embedded_judge", training=name, signature=signature, note=note)
     values = pd.DataFrame(np.nan, candidates.index, ["score", "rank"])

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from nfqa.kernels.rouge import RougeF, score_rouge_sets
 from nfqa.metrics.references import Draw, list_candidates, sign
 from nfqa.metrics.systems import note_cut
-from nfqa.models.embed import Embedder, TokenVectors
+from nfqa.models.embed import EMBEDDER_CUT, Embedder, TokenVectors
 
 RougeVariant = Literal["rouge1", "rouge2", "rougel"]
 Against = Literal["best", "good"]  # the best reference, or each good one of the list
@@ -62,9 +62,9 @@ def score_overlap(
         scores[candidates.missing == ""] = [np.max([known[pair] for pair in pairs]) for pairs in groups]
         missing = candidates.missing.mask((candidates.missing == "") & np.isnan(scores), "too_long")
         if METRICS[name].needs_embedder and embedder:
-            noted = note_cut(candidates, texts, embedder).note
+            noted = note_cut(texts, embedder, EMBEDDER_CUT)
         else:
-            noted = np.where([any(map(_lacks_blanks, each)) for each in texts], UNSPACED, "")
+            noted = [UNSPACED if any(map(_lacks_blanks, each)) else "" for each in texts]
         signed = sign(candidates, f"{name}|{METRICS[name].signature}|ref:{against}")
         frames.append(candidates.assign(metric=name, score=scores, missing=missing, note=noted, signature=signed))
     return pd.concat(frames, ignore_index=True)

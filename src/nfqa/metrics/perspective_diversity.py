@@ -15,7 +15,12 @@ from nfqa.metrics.statistics import require_columns
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import Restated
 
-_CUT = "answer cut at its end to fit the evaluator"  # the note of a score
+_CUT = {  # the note of a score
+    "cut_head": "answer cut at its beginning to fit the evaluator",
+    "cut_middle": "answer cut in its middle to fit the evaluator",
+    "cut_tail": "answer cut at its end to fit the evaluator",
+    "cut_target": "a point of view cut at its end to fit the evaluator",
+}
 # Why an answer has no score although another view has one, the gravest last: of a view alone, whatever the answer. Any
 # other reason (a loss that is NaN or infinite, a server's) is the answer's: without that view it would look better.
 _OF_A_VIEW = ("empty_answer", "too_long", "no_tokens", "")
@@ -49,7 +54,7 @@ def score_diversity(
     Returns: the columns of `answers` but text and grade; metric ("pd"), evaluator, cache, variant, score (unitless, 1
         or more; n views or more under "sum"), with questions share (as `measure_share`), missing (the reason where
         there is no score: "no_answer", "empty_answer", "needs views", "not_finite" for a view, or "no_tokens" or
-        "too_long" for all), note (where the answer was cut) and signature. In their order.
+        "too_long" for all), note (where a text was cut) and signature. In their order.
     Raises: ValueError for a missing column, no view on any question that is answered, an unknown variant or switch,
         chat wrapping without a chat template, a context and target too long for the model under too_long="error".
     Source: Equation 1 of the DebateQA paper; variant "script" is what its released script computes, "released" its five
@@ -81,7 +86,8 @@ def score_diversity(
     return names.assign(
         metric="pd", evaluator=named, cache=cache, variant=variant,
         score=values.reindex(texts.index).astype(float).where(missing == ""), **share, missing=missing,
-        note=np.where(was_cut, _CUT, ""), signature=f"pd:{chosen.signature}|evaluator:{evaluator.identity}",
+        note=np.where(was_cut, _CUT.get(chosen.too_long, ""), ""),
+        signature=f"pd:{chosen.signature}|evaluator:{evaluator.identity}",
     )  # fmt: skip
 
 

@@ -63,6 +63,12 @@ def list_candidates(draws: pd.DataFrame, *, texts: bool = False) -> pd.DataFrame
     return unfolded if texts else unfolded.drop(columns="text")
 
 
+def list_texts(draw: Draw, *, references: bool = True) -> list[tuple[str, ...]]:
+    """The texts behind each row that `list_candidates` gives of a draw: question, references and candidate."""
+    shared = draw.texts[: 1 + len(draw.references)] if references else [draw.question.text]
+    return [(answer.text, *shared) for answer in draw.candidates] or [()]
+
+
 def sign(candidates: pd.DataFrame, scored_by: str | pd.Series) -> pd.Series:
     """The column `signature` of scores: how their draws were made, where these say so, then how they were judged."""
     judged = pd.Series(scored_by, candidates.index)

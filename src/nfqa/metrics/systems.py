@@ -12,7 +12,8 @@ import pandas as pd
 
 from nfqa.metrics.flags import TOLD
 from nfqa.metrics.statistics import average, iterate_groups, list_conditions, subtract
-from nfqa.models.embed import EMBEDDER_CUT, Embedder
+from nfqa.models.embed import Embedder
+from nfqa.models.reader import Reader
 
 SHARES = ("da",)  # metrics of 0 or 1, whose mean is a share
 
@@ -31,10 +32,10 @@ def complete_scores(scores: pd.DataFrame, answers: pd.DataFrame, *, missing: str
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
-def note_cut(scores: pd.DataFrame, texts: Sequence[Sequence[str]], embedder: Embedder) -> pd.DataFrame:
-    """Scores with `note`, which says where one of the texts behind a row (a list of them each) was cut."""
-    cut = embedder.find_cut(list(dict.fromkeys(text for each in texts for text in each)))
-    return scores.assign(note=[EMBEDDER_CUT if not cut.isdisjoint(each) else "" for each in texts])
+def note_cut(read: Sequence[Sequence[Any]], model: Embedder | Reader, note: str) -> list[str]:
+    """The note of each row: `note` where one of the texts behind it was cut, or of a reader's pairs, else ""."""
+    cut = model.find_cut(list(dict.fromkeys(one for each in read for one in each)))
+    return [note if not cut.isdisjoint(each) else "" for each in read]
 
 
 def average_answers(

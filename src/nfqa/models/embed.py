@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,7 @@ from nfqa.files.code import hash_maker
 from nfqa.files.paths import hash_file
 from nfqa.files.store import Store
 from nfqa.models.adapters import find_adapter
-from nfqa.models.loading import open_quietly, read_precision
+from nfqa.models.loading import one_at_a_time, open_once, open_quietly, read_precision
 from nfqa.models.roles import RoleSpec, find_package_file, parse_role
 from nfqa.models.vectors import SentenceModel
 
@@ -42,7 +42,7 @@ class Embedder:
     The model loads at the first text that is not cached, in the precision that NFQA_DTYPE names, or float32. Texts over
     the model's limit are cut at its end, and `find_cut` lists them. No remote code is run. `fingerprint` says what
     vectors depend on besides the text. `tune(adapter)` is the same embedder with an adapter; one that is not the
-    packaged model (`can_tune`) stays as it is. `progress` gets the characters of a batch of texts that are done, and of
+    packaged model (`can_tune`) stays as it is. Several threads may use one embedder. `progress` gets the characters of a batch of texts that are done, and of
     all: they, not the number of texts, tell the time, as short texts come first.
     """
 
@@ -53,11 +53,12 @@ class Embedder:
         self.spec: RoleSpec = parse_role("embedder", spec)
         self.progress = progress
         self.can_tune = self.spec.kind == "package"  # the adapters are the packaged embedder's own
-        self.tune = functools.cache(
+        self.tune = open_once(
             lambda adapter: (
                 Embedder(spec, cache, progress=progress, adapter=adapter) if adapter and self.can_tune else self
             )
         )
+        self._lock = threading.RLock()
         self._adapter = find_adapter(adapter) if adapter else None
         self._dtype = read_precision("float32")
         made_by = hash_maker(*_CODE, within=_CODE, packages=_PACKAGES)
@@ -68,6 +69,7 @@ class Embedder:
         self._read_before: dict[str, NDArray[np.float32]] = {}
         self._cut: set[str] = set()  # of these texts
 
+    @one_at_a_time
     def prepare(self, texts: Iterable[str], *, tokens: bool = True) -> int:
         """Compute and keep the vectors of all texts not yet cached; returns how many were computed.
 
@@ -83,6 +85,7 @@ class Embedder:
             self._compute(missing, tokens=tokens)
         return len(missing)
 
+    @one_at_a_time
     def embed_sentences(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Unit-length sentence vectors, [len(texts), D].
 
@@ -110,15 +113,22 @@ class Embedder:
         prompts = json.loads(settings.read_text(encoding="utf-8")).get("prompts") if settings else None
         return (prompts or {}).get("query") or ""
 
+    @one_at_a_time
     def embed_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
-        """The token vectors of each text."""
+        """The token vectors of each text. Raises: ValueError for static embeddings, which have none in a text."""
         vectors = []
         for tokens, special in self._read(self._tokens, texts):
             mask = np.frombuffer(special, dtype=np.bool_)
+            if not len(mask):
+                raise ValueError(
+                    f"{self.spec.kind}:{self.spec.name} has no vectors of tokens in a text, as static embeddings have"
+                    " none; choose another embedder for bertscore and cls_cosine"
+                )
             table = np.frombuffer(tokens, dtype=np.float16).reshape(len(mask), -1).astype(np.float32)
             vectors.append(TokenVectors(table, mask))
         return vectors
 
+    @one_at_a_time
     def find_cut(self, texts: Sequence[str]) -> set[str]:
         """Those of the texts that were longer than the model reads."""
         if texts:
@@ -130,6 +140,7 @@ class Embedder:
         cut = self.find_cut(texts)
         return sum(text in cut for text in texts)
 
+    @one_at_a_time
     def forget(self) -> None:
         """Let go of all vectors that are not on disk."""
         for store in (self._sentences, self._tokens):

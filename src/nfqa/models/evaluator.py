@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import astuple
 from functools import cached_property
@@ -16,7 +17,7 @@ from nfqa.files.code import hash_maker
 from nfqa.kernels.perplexity import Settings
 from nfqa.models.committed_losses import LOSS, LOSSES, make_loss, open_losses
 from nfqa.models.engine import ContinuousCache
-from nfqa.models.loading import read_precision
+from nfqa.models.loading import one_at_a_time, read_precision
 from nfqa.models.pretrained import Pretrained
 from nfqa.models.restated import Restated, RowMaker, TargetLoss, find_losses, find_plain_losses
 from nfqa.models.roles import RoleSpec, find_evaluator
@@ -59,6 +60,7 @@ class Evaluator:
         progress: Callable[[int, int], None] = lambda _done, _total: None,
     ) -> None:
         self.spec, self._progress, self._note = spec, progress, note
+        self._lock = threading.RLock()
         embedded = spec.kind == "embedded"
         where = RoleSpec("evaluator", "path", str(find_evaluator(spec.name))) if embedded else spec
         self.cache = cache if cache != "own" else _read_cache(Path(where.name)) if embedded else None
@@ -89,6 +91,7 @@ class Evaluator:
         """The settings as this evaluator can keep to them: all of them."""
         return settings
 
+    @one_at_a_time
     def score(self, items: Sequence[Restated], settings: Settings) -> list[list[TargetLoss]]:
         """The loss of each target of each item, in the items' order.
 
@@ -131,6 +134,7 @@ class Evaluator:
         row = self._committed.get(self._hash(item, target, settings)[1])
         return make_loss(row) if row else None
 
+    @one_at_a_time
     def score_plain(self, items: Sequence[Restated], settings: Settings) -> list[list[TargetLoss]]:
         """Losses by a loop over single rows with nothing shared, batched or stored: the reference implementation."""
         return find_plain_losses(self._loaded.engine, RowMaker(self._loaded, settings), items)
@@ -139,6 +143,7 @@ class Evaluator:
         """Let go of all losses that are not on disk."""
         self._store.forget()
 
+    @one_at_a_time
     def close(self) -> None:
         """Let go of the model's memory; the next call loads it again."""
         self._loaded.close()

@@ -1,15 +1,19 @@
-"""How any model is opened: in which precision, without bars, and without waiting for a hub that can't be reached."""
+"""How any model is opened: once, in which precision, without bars, and without waiting for a hub out of reach."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from functools import cache, wraps
+from typing import Any, TypeVar
 
 from nfqa.models.roles import RoleSpec, refuse_shadowed
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")  # named here, so that a name is checked without importing torch
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_OPENING = threading.RLock()  # transformers sets what belongs to the whole process while it opens a model
 _PATIENCE = 2.0  # seconds that the hub has to answer; its own client tries for half a minute, for each file
 
 
@@ -21,9 +25,33 @@ def read_precision(default: str = "auto") -> str:
     return default if name == "auto" else name
 
 
+def open_once(function: _Function) -> _Function:
+    """`functools.cache` for what opens a model: threads that ask for the same one at once get one, not one each."""
+    cached: Any = cache(function)
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        with _OPENING:
+            return cached(*args, **options)
+
+    call.cache_clear = cached.cache_clear  # type: ignore[attr-defined]
+    return call  # type: ignore[return-value]
+
+
+def one_at_a_time(method: _Function) -> _Function:
+    """A method that one thread at a time runs on an object with a `_lock` (an RLock): a tokenizer keeps state."""
+
+    @wraps(method)
+    def run(self: Any, *args: Any, **options: Any) -> Any:
+        with self._lock:
+            return method(self, *args, **options)
+
+    return run  # type: ignore[return-value]
+
+
 @contextmanager
 def open_quietly(spec: RoleSpec) -> Iterator[None]:
-    """While a model is opened: no bars of its loading (a download shows its own), and no waiting for a hub.
+    """While a model is opened: no other thread opens one, no bars (a download shows its own), no waiting for a hub.
 
     Where the hub can't be reached, what its cache holds is opened. The process's own settings are as before afterwards.
     Raises: ValueError where neither the hub nor its cache has the model, and as `refuse_shadowed`.
@@ -32,24 +60,57 @@ def open_quietly(spec: RoleSpec) -> Iterator[None]:
     from huggingface_hub import constants
     from transformers.utils import logging
 
-    was_offline = constants.HF_HUB_OFFLINE
-    cut_off = spec.kind == "hf" and not was_offline and not _reach_hub()
-    no_bar: Any = logging.EmptyTqdm
-    hook = logging.set_tqdm_hook(lambda _, args, options: no_bar(*args, **options))
-    constants.HF_HUB_OFFLINE = was_offline or cut_off
+    with _OPENING:
+        was_offline = constants.HF_HUB_OFFLINE
+        cut_off = spec.kind == "hf" and not was_offline and not _reach_hub()
+        no_bar: Any = logging.EmptyTqdm
+        hook = logging.set_tqdm_hook(lambda _, args, options: no_bar(*args, **options))
+        constants.HF_HUB_OFFLINE = was_offline or cut_off
+        try:
+            yield
+        except (OSError, ValueError) as error:
+            if not cut_off:
+                raise
+            raise ValueError(
+                f"{spec.kind}:{spec.name} can't be opened from the cache {constants.HF_HUB_CACHE}, and the hub"
+                f" {constants.ENDPOINT} can't be reached; connect, set HF_HOME to a folder whose cache has the model,"
+                " or name a folder (path:FOLDER) or a package (package:NAME)"
+            ) from error
+        finally:
+            constants.HF_HUB_OFFLINE = was_offline
+            logging.set_tqdm_hook(hook)
+
+
+@contextmanager
+def explain_failure(spec: RoleSpec, cure: str = "") -> Iterator[None]:
+    """While a model is loaded: whatever its files lack or need is said in one line.
+
+    Args: cure: what to do about files that can't be read. Raises: ValueError naming the model, for any such failure.
+    """
+    from safetensors import SafetensorError
+
     try:
         yield
-    except (OSError, ValueError) as error:
-        if not cut_off:
-            raise
+    except (ImportError, OSError, ValueError, SafetensorError) as error:
+        first, others = str(error).strip().partition("\n")[0].rstrip(" .:"), ""
+        if spec.role in ("judge", "generator", "evaluator"):
+            others = ", a GGUF file of it (path:FILE.gguf), or one on a server (openai:MODEL@http://HOST:8000/v1)"
+        if "trust_remote_code" in str(error):
+            trusts = spec.role in ("judge", "generator")
+            allow = "set NFQA_TRUST_REMOTE_CODE=yes to run it, or " if trusts else "which is not run here; "
+            cure = f"; {allow}choose a model without code of its own"
+        elif isinstance(error, ImportError):
+            cure = f"; install that, or choose weights that are not quantised{others}"
+        raise ValueError(f"{spec.kind}:{spec.name} can't be loaded: {first}{cure}") from error
+
+
+def refuse_empty(tokenizer: Any, spec: RoleSpec) -> None:
+    """Raises: ValueError for a tokenizer without words, which transformers makes for a folder that has none."""
+    if hasattr(tokenizer, "all_special_ids") and len(tokenizer) <= len(tokenizer.all_special_ids):
         raise ValueError(
-            f"{spec.kind}:{spec.name} can't be opened from the cache {constants.HF_HUB_CACHE}, and the hub"
-            f" {constants.ENDPOINT} can't be reached; connect, set HF_HOME to a folder whose cache has the model, or"
-            " name a folder (path:FOLDER) or a package (package:NAME)"
-        ) from error
-    finally:
-        constants.HF_HUB_OFFLINE = was_offline
-        logging.set_tqdm_hook(hook)
+            f"{spec.kind}:{spec.name} has no tokenizer beside its weights; add its tokenizer.json, or choose another"
+            " model"
+        )
 
 
 def _reach_hub() -> bool:

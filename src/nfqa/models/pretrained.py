@@ -12,12 +12,13 @@ from typing import Any
 from nfqa.models.chat import Wrapping
 from nfqa.models.engine import ContinuousCache, Engine
 from nfqa.models.gguf import convert_gguf
-from nfqa.models.loading import open_quietly
+from nfqa.models.loading import explain_failure, open_quietly, refuse_empty
 from nfqa.models.roles import RoleSpec
 
 _PLACEHOLDER = "PROMPT-GOES-HERE"
 _USE_PLAIN = 'use wrapping="plain" (WRAPPING=plain)'
 _CHANGED = f"its chat template drops or changes a message's text; {_USE_PLAIN}"
+_SAFETENSORS = "; name a model of transformers whose weights are safetensors, and whole"
 _BRACKETED = re.compile(r"<[^<>\s]+>|\[[^\[\]\s]+\]")  # <|user|>, [/INST]
 _CONTEXT_FIELDS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "max_sequence_length")
 # For templates that tell the date: a verdict must not depend on the day.
@@ -158,7 +159,9 @@ class Pretrained:
         """The model's own tokenizer."""
         from transformers import AutoTokenizer
 
-        return self._load(AutoTokenizer)
+        tokenizer = self._load(AutoTokenizer)
+        refuse_empty(tokenizer, self.spec)
+        return tokenizer
 
     @cached_property
     def model(self) -> Any:
@@ -169,7 +172,13 @@ class Pretrained:
         # GPT-2's activation takes transformers six steps; torch has the same function in one
         slow = [name for name in ("activation_function", "hidden_act") if getattr(self.config, name, "") == "gelu_new"]
         options = dict.fromkeys(slow, "gelu_pytorch_tanh") | {"dtype": getattr(torch, self.precision)}
-        model = self._load(AutoModelForCausalLM, use_safetensors=True, **options).to(self.place).eval()
+        model, report = self._load(AutoModelForCausalLM, use_safetensors=True, output_loading_info=True, **options)
+        if missing := sorted(report["missing_keys"]):
+            raise ValueError(
+                f"{self.name} lacks {len(missing)} of the model's weights, such as {missing[0]}; download it again, or"
+                " choose another model"
+            )
+        model = model.to(self.place).eval()
         stops = model.generation_config.eos_token_id
         # Only the stops stay: generate would take a penalty or a top-k from here.
         model.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]
@@ -216,17 +225,10 @@ class Pretrained:
         return "bfloat16" if torch.cuda.is_bf16_supported() else "float16"
 
     def _load(self, loader: Any, **more: Any) -> Any:
-        from safetensors import SafetensorError
-
-        with open_quietly(self.spec):
-            try:
-                return loader.from_pretrained(self._where, **self._options, **more)
-            except (OSError, ValueError, SafetensorError) as error:
-                first = str(error).partition("\n")[0]
-                cure = f"; delete {self._where}, and it is converted again" if self.spec.gguf_file else ""
-                raise ValueError(
-                    f"{self.name} can't be loaded (only safetensors weights are accepted): {first}{cure}"
-                ) from error
+        where = self._where
+        cure = f"; delete {where}, and it is converted again" if self.spec.gguf_file else _SAFETENSORS
+        with open_quietly(self.spec), explain_failure(self.spec, cure):
+            return loader.from_pretrained(where, **self._options, **more)
 
 
 def break_marks(text: str, marks: frozenset[str]) -> str:

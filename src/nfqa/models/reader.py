@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from nfqa.files.code import hash_maker
 from nfqa.files.paths import hash_file
 from nfqa.files.store import Store
 from nfqa.models.adapters import apply_adapter
-from nfqa.models.loading import open_quietly
+from nfqa.models.loading import one_at_a_time, open_once, open_quietly
 from nfqa.models.roles import MODELS, SMOLLM2, RoleSpec, find_package_file, parse_role
 from nfqa.models.vectors import split_batches
 
@@ -31,9 +32,11 @@ CLAIMS = 16  # on a text that are read at once
 LAYERS = 24  # of SmolLM2's 30, which the claim is read by
 CLAIM, STATED = "\n\nClaim: ", "\nStated:"  # SmolLM2 reads the text, CLAIM, the claim and STATED
 _PACKAGES = ("transformers", "torch")
+_Result = tuple[int, float, bool]  # of a pair: its place, its logit, whether it was cut
+READER_CUT = "a text was cut at its end to fit the reader"  # the note of a score
 
 
-@cache
+@open_once
 def open_reader(name: str) -> Reader:
     """A reader of this process, which keeps what it read for as long as that lives.
 
@@ -58,36 +61,47 @@ class Reader(ABC):
     spec: RoleSpec
 
     def __init__(self, cache: Path | None = None, *, progress: bool = False) -> None:
+        self._lock = threading.RLock()
         self.file = READERS[self.name]
         self.signature = f"reader:{hash_file(self.file)[:12]}|base:{self.spec.identity}"
         made_by = hash_maker("nfqa.models.reader", within=("nfqa.models.reader",), packages=_PACKAGES)
         self._made_by, self._progress = f"{made_by}|{self.signature}", progress
-        self._logits = Store(cache, "read", logit="REAL")
+        self._results = Store(cache, "read", logit="REAL", cut="INTEGER")
 
     def read(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """The probability that each text states the claim beside it, [n]."""
-        keys = [hashlib.sha256(json.dumps([self._made_by, *pair]).encode()).digest() for pair in pairs]
-        known = self._logits.read(dict.fromkeys(keys))
-        self._compute({key: pair for key, pair in zip(keys, pairs, strict=True) if key not in known})
-        known = self._logits.read(dict.fromkeys(keys))
-        return np.asarray(1 / (1 + np.exp(-np.array([known[key][0] for key in keys], dtype=np.float64))))
+        return np.asarray(1 / (1 + np.exp(-np.array(self._find(pairs, "logit"), dtype=np.float64))))
 
+    def find_cut(self, pairs: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Those of the pairs of a text and a claim that were longer than the model reads."""
+        return {pair for pair, cut in zip(pairs, self._find(pairs, "cut"), strict=True) if cut}
+
+    @one_at_a_time
+    def _find(self, pairs: Sequence[tuple[str, str]], column: str) -> list[float]:
+        """What is known of each pair, which is read where it is not known."""
+        keys = [hashlib.sha256(json.dumps([self._made_by, *pair]).encode()).digest() for pair in pairs]
+        known = self._results.read(dict.fromkeys(keys), column)
+        self._compute({key: pair for key, pair in zip(keys, pairs, strict=True) if key not in known})
+        known = self._results.read(dict.fromkeys(keys), column)
+        return [known[key][0] for key in keys]
+
+    @one_at_a_time
     def forget(self) -> None:
         """Let go of what is not on disk."""
-        self._logits.forget()
+        self._results.forget()
 
     def _compute(self, pairs: dict[bytes, tuple[str, str]]) -> None:
         from tqdm import tqdm
 
         keys = list(pairs)
         with tqdm(total=len(keys), desc="reading", unit="pair", disable=not self._progress, delay=1) as bar:
-            for places, logits in self._read([*pairs.values()]) if pairs else ():
-                self._logits.write((keys[place], round(logit, 3)) for place, logit in zip(places, logits, strict=True))
-                bar.update(len(places))
+            for results in self._read([*pairs.values()]) if pairs else ():
+                self._results.write((keys[place], round(logit, 3), int(cut)) for place, logit, cut in results)
+                bar.update(len(results))
 
     @abstractmethod
-    def _read(self, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[list[int], list[float]]]:
-        """The pairs' logits, batch by batch: places in `pairs`, and a logit each."""
+    def _read(self, pairs: Sequence[tuple[str, str]]) -> Iterator[list[_Result]]:
+        """Each pair's place in `pairs`, its logit and whether it was cut, batch by batch."""
 
 
 class SentenceReader(Reader):
@@ -114,12 +128,13 @@ class SentenceReader(Reader):
         parts = load_file(self.file)
         return tokenizer, model, parts["head.weight"][0], parts["head.bias"][0]
 
-    def _read(self, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[list[int], list[float]]]:
+    def _read(self, pairs: Sequence[tuple[str, str]]) -> Iterator[list[_Result]]:
         import torch
 
         tokenizer, model, weight, bias = self._model
         limits = {"truncation": "longest_first", "max_length": LONGEST}
-        lengths = [len(ids) for ids in tokenizer(*zip(*pairs, strict=True), **limits)["input_ids"]]
+        whole = [len(ids) for ids in tokenizer(*zip(*pairs, strict=True), verbose=False)["input_ids"]]
+        lengths = [min(length, LONGEST) for length in whole]
         order = sorted(range(len(pairs)), key=lambda place: (lengths[place], pairs[place]))
         for first, last in split_batches([lengths[place] for place in order]):
             chosen = order[first:last]
@@ -128,7 +143,8 @@ class SentenceReader(Reader):
             with torch.inference_mode():
                 states, mask = model(**inputs).last_hidden_state, inputs["attention_mask"][..., None]
                 logits = ((states * mask).sum(1) / mask.sum(1)) @ weight + bias
-            yield chosen, logits.double().tolist()
+            cut = [whole[place] > LONGEST for place in chosen]
+            yield list(zip(chosen, logits.double().tolist(), cut, strict=True))
 
 
 class LanguageReader(Reader):
@@ -157,7 +173,7 @@ class LanguageReader(Reader):
         parts = load_file(self.file)
         return pretrained.tokenizer, model, parts["head.weight"][0], parts["head.bias"][0]
 
-    def _read(self, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[list[int], list[float]]]:
+    def _read(self, pairs: Sequence[tuple[str, str]]) -> Iterator[list[_Result]]:
         import torch
 
         from nfqa.models.pretrained import break_marks
@@ -165,12 +181,14 @@ class LanguageReader(Reader):
         tokenizer, model, weight, bias = self._model
         marks = frozenset(tokenizer.all_special_tokens)
 
-        def tokenise(texts: Sequence[str], end: str = "") -> list[list[int]]:
+        def tokenise(texts: Sequence[str], end: str = "") -> tuple[list[list[int]], list[bool]]:
             plain = [break_marks(text, marks) + end or " " for text in texts]
             *rows, last = tokenizer([*plain, end], add_special_tokens=False, verbose=False)["input_ids"]
-            return [row if len(row) <= LONGEST else [*row[: LONGEST - len(last)], *last] for row in rows]
+            fitting = [row if len(row) <= LONGEST else [*row[: LONGEST - len(last)], *last] for row in rows]
+            return fitting, [len(row) > LONGEST for row in rows]
 
-        encoded, claims = tokenise([text for text, _ in pairs]), tokenise([CLAIM + claim for _, claim in pairs], STATED)
+        encoded, cut_texts = tokenise([text for text, _ in pairs])
+        claims, cut_claims = tokenise([CLAIM + claim for _, claim in pairs], STATED)
         in_texts = groupby(sorted(range(len(pairs)), key=lambda place: pairs[place]), lambda place: pairs[place][0])
         groups = [[*places] for _, places in in_texts]
         parts = [group[first : first + CLAIMS] for group in groups for first in range(0, len(group), CLAIMS)]
@@ -185,7 +203,9 @@ class LanguageReader(Reader):
                 inputs["attention_mask"] = inputs["attention_mask"].to(model.dtype)
                 states = model(**inputs, use_cache=False).last_hidden_state[ends[:, 0], ends[:, 1]]
                 logits = states.float() @ weight + bias
-            yield [place for _, places in rows[first:last] for place in places], logits.double().tolist()
+            chosen = [place for _, places in rows[first:last] for place in places]
+            cut = [cut_texts[place] or cut_claims[place] for place in chosen]
+            yield list(zip(chosen, logits.double().tolist(), cut, strict=True))
 
 
 def pack_claims(rows: Sequence[tuple[list[int], list[list[int]]]]) -> tuple[dict[str, Any], Any]:

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from nfqa.files.json_lines import read_yaml
 from nfqa.models.embed import find_file
-from nfqa.models.loading import open_quietly, read_precision
+from nfqa.models.loading import explain_failure, open_quietly, read_precision, refuse_empty
 from nfqa.models.pretrained import Pretrained
 from nfqa.models.roles import RoleSpec
+from nfqa.models.vectors import prepare_tokenizer
 
 _Scorer = Callable[[Sequence[tuple[str, str]]], NDArray[np.floating]]
 
@@ -27,12 +28,15 @@ def open_cross_encoder(spec: RoleSpec) -> _Scorer:
     from sentence_transformers import CrossEncoder
     from transformers import AutoConfig
 
-    with open_quietly(spec):
-        architectures = AutoConfig.from_pretrained(spec.name, revision=spec.revision).architectures or [""]
+    options = {"revision": spec.revision, "trust_remote_code": False}
+    with open_quietly(spec), explain_failure(spec):
+        architectures = AutoConfig.from_pretrained(spec.name, **options).architectures or [""]
     if architectures[0].endswith("ForCausalLM") and find_file(spec, "modules.json") is None:
         return _open_causal_reranker(spec)
-    with open_quietly(spec):
-        model = CrossEncoder(spec.name, revision=spec.revision, trust_remote_code=False)
+    with open_quietly(spec), explain_failure(spec):
+        model = CrossEncoder(spec.name, **options)
+    refuse_empty(model.tokenizer, spec)
+    prepare_tokenizer(model)
     if model.num_labels != 1:
         raise ValueError(f"{spec.identity} gives {model.num_labels} numbers a pair; expected a reranker, which gives 1")
     return lambda pairs: np.asarray(model.predict(list(pairs), show_progress_bar=False), dtype=np.float64)
