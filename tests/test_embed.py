@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from huggingface_hub import constants
+from huggingface_hub import close_session, constants
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -209,3 +209,18 @@ def test_a_hub_that_can_not_be_reached_is_told_in_one_line_at_once(role, monkeyp
     for fact in (endpoint, str(tmp_path), "HF_HOME", "path:FOLDER", "package:NAME"):
         assert fact in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "advice"),
+    [
+        ("ALL_PROXY", "socks5://localhost:1", "pip install socksio"),
+        ("SSL_CERT_FILE", "/no/such", "correct or unset it"),
+    ],
+)
+def test_a_setting_that_keeps_the_hub_away_is_named(variable, value, advice, monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setenv(variable, value)
+    close_session()  # the next one reads the environment
+    with pytest.raises(ValueError, match=f"can't be reached; {variable} names .*{advice}"):
+        HUB_MODELS["judge"]()

@@ -68,13 +68,9 @@ def _find_fault() -> str:
 def explain_network(error: Exception) -> str:
     """Which variables of the environment keep a client of HTTP from being opened, and what to do; no value is shown."""
     if isinstance(error, OSError):  # of ssl too
-        return f"{_list_set('SSL_CERT_FILE', 'SSL_CERT_DIR')} names no file of certificates; correct or unset it"
-    proxies = _list_set("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY")
+        return "SSL_CERT_FILE names no file of certificates; correct or unset it"
+    known = ("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY")
+    proxies = " or ".join(sorted(name for name in os.environ if name.upper() in known and os.environ[name]))
     if isinstance(error, ImportError):
         return f"{proxies} names a SOCKS proxy; install its client (pip install socksio), or unset it"
     return f"{proxies} names a proxy that can't be used; expected http://HOST:PORT, or unset it"
-
-
-def _list_set(*names: str) -> str:
-    """Those of the names that the environment has, in either case."""
-    return " or ".join(sorted(name for name in os.environ if name.upper() in names and os.environ[name]))
