@@ -212,6 +212,30 @@ def test_fatal_failures_in_many_threads_end_every_request():
         threading.settrace(None)  # type: ignore[arg-type]
 
 
+def test_limits_are_read_under_their_own_names_and_the_earlier_ones(monkeypatch):
+    for field in Limits.model_fields:
+        for name in (field.upper(), f"NFQA_{field.upper()}"):
+            monkeypatch.delenv(name, raising=False)
+    assert Limits.from_environment() == Limits()
+    for name, value in {
+        "CONCURRENCY": "3",
+        "MAX_COST": "1",
+        "PRICE_IN": "2",
+        "PRICE_OUT": "3",
+        "MAX_TOKENS": "9",
+    }.items():
+        monkeypatch.setenv(name, value)
+    expected = Limits(concurrency=3, max_cost=1, price_in=2, price_out=3)  # MAX_TOKENS may be another program's
+    assert Limits.from_environment() == expected
+    monkeypatch.setenv("NFQA_MAX_COST", "5")
+    monkeypatch.setenv("NFQA_CONCURRENCY", " ")
+    monkeypatch.setenv("NFQA_MAX_TOKENS", "4096")
+    assert Limits.from_environment() == expected.model_copy(update={"max_cost": 5, "max_tokens": 4096})
+    monkeypatch.setenv("NFQA_MAX_COST", "much")
+    with pytest.raises(ValueError, match="NFQA_MAX_COST is 'much'"):
+        Limits.from_environment()
+
+
 @pytest.mark.parametrize(
     ("refuses", "left_out", "instead"),
     [
@@ -392,7 +416,7 @@ def test_a_cap_on_cost_counts_the_usage_that_the_server_reports():
     assert (server.meter.prompt_tokens, server.meter.completion_tokens) == (12, 24)
     with StubServer(edit=lambda whole: whole | {"usage": None}) as stub:
         _, stopped = ask(stub, make_requests(2), **limits, concurrency=1)
-    assert "no usage, so MAX_COST=5e-05" in stopped.detail
+    assert "no usage, so NFQA_MAX_COST=5e-05" in stopped.detail
 
 
 # usage of a reply to 3 words, tokens in and out that are paid for; None where they are unknown
