@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import re
@@ -300,6 +301,21 @@ def test_what_a_server_failed_to_answer_is_asked_again(lines: Path, tmp_path: Pa
         sent = len(stub.bodies)
         score()
         assert len(stub.bodies) == sent
+
+
+def test_one_cap_holds_for_judge_and_evaluator(lines: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The evaluator sends a trial and four requests, the judge four."""
+    monkeypatch.setenv("NFQA_MAX_REQUESTS", "6")
+
+    def look_back(prompt: str) -> list[tuple[str, float | None]]:
+        return [(word, -1.0 if place else None) for place, word in enumerate(re.findall(r"\s*\S+", prompt))]
+
+    write_items(lines, [make_line(n) | {"partial_answers": [f"View {n}."]} for n in range(2)])
+    with StubServer(look_back=look_back, reply=lambda *_: "[[2]]") as stub:
+        model = f"openai:stub@{stub.url}"
+        with contextlib.suppress(ValueError):
+            nfqa.score(lines, tmp_path / "out", ["pd", "pointwise"], judge=model, evaluator=model, progress=False)
+    assert len(stub.bodies) == 6
 
 
 def test_a_verdict_cut_short_is_asked_again_where_it_may_be_longer_and_not_under_equal_settings(

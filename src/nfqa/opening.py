@@ -17,6 +17,7 @@ from nfqa.models.roles import RoleSpec, name_models, parse_role, parse_roles
 if TYPE_CHECKING:
     from nfqa.judge.asking import Asker
     from nfqa.judge.journal import Journal
+    from nfqa.judge.limits import Limits, Meter
     from nfqa.judge.prompts import PromptSet
     from nfqa.models.embed import Embedder
     from nfqa.models.evaluator import Evaluator
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 PROMPTS = Path(__file__).parent / "prompts"
 
 
+_METERS: dict[tuple[Path, str, Limits], Meter] = {}
 Draws = Literal["paper", "greedy"]
 _PAPER = (0.8, 0.95)  # temperature and top-p: LINKAGE, section 4.4, and its released code
 
@@ -191,14 +193,22 @@ def open_asker(spec: RoleSpec, decoding: Decoding, journal: Keeping, *, dtype: s
 def open_model(spec: RoleSpec, journal: Journal, dtype: str = "") -> ChatModel:
     """The way to a language model: in process, or a server under the caps that the environment sets for a whole run."""
     if spec.kind == "openai":
-        from nfqa.judge.limits import Limits, Meter
         from nfqa.judge.openai_server import OpenAIServer
 
-        return OpenAIServer(spec, Meter(Limits.from_environment(), journal.count_run(journal.run)))
+        return OpenAIServer(spec, _open_meter(journal))
     from nfqa.models.causal_lm import CausalLM
 
     trusted = os.environ.get("NFQA_TRUST_REMOTE_CODE") == "yes"
     return CausalLM(spec, dtype=dtype or read_precision(), trust_remote_code=trusted)
+
+
+def _open_meter(journal: Journal) -> Meter:
+    """The caps of all servers that this process asks through a journal's file; without a file, of one server."""
+    from nfqa.judge.limits import Limits, Meter
+
+    limits = Limits.from_environment()
+    meter = Meter(limits, journal.count_run(journal.run))
+    return _METERS.setdefault((journal.path, journal.run, limits), meter) if journal.path else meter
 
 
 def show_bar(unit: str, *, shown: bool) -> Callable[[int, int], None]:
