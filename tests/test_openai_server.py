@@ -234,6 +234,7 @@ def test_limits_are_read_under_their_own_names_and_the_earlier_ones(monkeypatch)
     monkeypatch.setenv("NFQA_MAX_COST", "much")
     with pytest.raises(ValueError, match="NFQA_MAX_COST is 'much'"):
         Limits.from_environment()
+    assert Limits.from_environment("max_tokens") == Limits(max_tokens=4096)
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def score(
     methods = [methods] if isinstance(methods, str) else methods
     paths, unique = (Path(answers).resolve(), Path(out).resolve()), tuple(dict.fromkeys(methods))
     if max_tokens is None:
-        max_tokens = Limits.from_environment().max_tokens
+        max_tokens = Limits.from_environment("max_tokens").max_tokens
     job = Job(*paths, unique, evaluator, judge, embedder, reader, prompts, skip_bad, max_tokens=max_tokens)
     if questions:
         job = job.join(Path(questions))

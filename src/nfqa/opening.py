@@ -133,7 +133,7 @@ def open_judge(
     spec = parse_role("judge", judge, "embedded")
     progress = show_bar(" verdicts", shown=bar)
     if max_tokens is None:
-        max_tokens = Limits.from_environment().max_tokens
+        max_tokens = Limits.from_environment("max_tokens").max_tokens
     decoding = Asking(max_tokens=max_tokens).make_decoding(spec)
     with closing(open_asker(spec, decoding, journal, progress=progress)) as asker:
         yield LanguageJudge(asker, read)

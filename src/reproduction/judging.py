@@ -35,7 +35,7 @@ def open_judges(root: Path, spec: str, asking: Asking, **options: Any) -> dict[s
     """
     from nfqa.metrics.judging import LanguageJudge  # with pandas, which the command line can do without
 
-    asking = replace(asking, max_tokens=Limits.from_environment().max_tokens)
+    asking = replace(asking, max_tokens=Limits.from_environment("max_tokens").max_tokens)
     opened = _open_askers(root, "judge", spec, asking, **options)
     return {
         name: LanguageJudge(asker, read_prompt_set(root, asking.prompts), seed=asking.judge_seed)

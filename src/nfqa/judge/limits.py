@@ -45,13 +45,14 @@ class Limits(BaseModel):
         return self
 
     @classmethod
-    def from_environment(cls) -> Limits:
+    def from_environment(cls, *fields: str) -> Limits:
         """Read NFQA_CONCURRENCY, NFQA_MAX_REQUESTS and so on; what is unset or empty is the default.
 
         A name without NFQA_, as in version 0.5, is read where the one with it is unset.
+        Args: fields: those to read, by default all.
         """
         options = {}
-        for field in cls.model_fields:
+        for field in fields or cls.model_fields:
             names = [_name_variable(field)]
             if field != "max_tokens":
                 names.append(field.upper())
