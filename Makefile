@@ -16,9 +16,13 @@ ifneq ($(wildcard ../shared/data/derived),)
 NFQA_LOCAL ?= $(abspath ../shared/data/derived)
 endif
 READ := NFQA_MIRROR NFQA_LOCAL PROFILE DATA JOBS SEEDS PARAMS STRICT EMBEDDER JUDGE GENERATOR EVALUATOR READER RERANKER SEARCHER ANSWERS \
-	OUT METHODS ENGINE TEMPLATE QUESTIONS DOCUMENTS DOMAINS LABELS PROMPTS DECODING READING WRAPPING CONCURRENCY MAX_REQUESTS MAX_COST PRICE_IN PRICE_OUT PAPER FRESH N SEED
-export $(READ)
-KNOWN := $(READ) RUN WORK ONLY MODEL PYTHON VENV TORCH_INDEX PORT FILE NAME CALLS KILLS RUNNER_KILLS NFQA_JOURNAL NFQA_DEVICE NFQA_DTYPE \
+	OUT METHODS ENGINE TEMPLATE QUESTIONS DOCUMENTS DOMAINS LABELS PROMPTS DECODING READING WRAPPING PAPER FRESH N SEED
+LIMITS := CONCURRENCY MAX_REQUESTS MAX_COST PRICE_IN PRICE_OUT MAX_TOKENS
+OWN_LIMITS := $(LIMITS:%=NFQA_%)
+# The library reads limits under its own names. A name typed after make has priority; one of the environment has not.
+$(foreach name,$(LIMITS),$(eval NFQA_$(name) $(if $(findstring command,$(origin $(name))),:=,?=) $($(name))))
+export $(READ) $(OWN_LIMITS)
+KNOWN := $(READ) $(LIMITS) $(OWN_LIMITS) RUN WORK ONLY MODEL PYTHON VENV TORCH_INDEX PORT FILE NAME CALLS KILLS RUNNER_KILLS NFQA_JOURNAL NFQA_DEVICE NFQA_DTYPE \
 	NFQA_TRUST_REMOTE_CODE OPENAI_API_KEY OMP_NUM_THREADS
 unknown := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(name))))
 near = import difflib, sys; print(*difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1) or ["one of make help"])
@@ -70,6 +74,7 @@ help: ## list targets and variables
 	@echo "  RERANKER=     hf:NAME[@REVISION] or path:FOLDER of a cross-encoder, such as hf:BAAI/bge-reranker-v2-m3"
 	@echo "  PROMPTS=upstream or own; DECODING=paper or greedy; READING=text or logits (default of a packaged model: greedy, logits); WRAPPING=chat or plain (also of an evaluator)"
 	@echo "  CONCURRENCY=16, MAX_REQUESTS=, MAX_COST= (with PRICE_IN= and PRICE_OUT=, per million tokens): limits of a run"
+	@echo "  MAX_TOKENS=512  tokens that a language model may write as a verdict, its reasoning included; raise it where verdicts are cut_short"
 	@echo "  FRESH=1       ignore committed verdicts and losses (data/verdicts, data/losses) and compute them; takes hours"
 	@echo "  N=100, SEED=  for spot-check: sample size, and the seed of an earlier check to repeat it"
 	@echo "  MODEL=        for export-verdicts: the beginning of a model's identity, as printed by make status"

@@ -225,7 +225,7 @@ def storm_runner(folder: Path, *, kills: int, seed: int) -> Findings:
     with StubServer(faults=FAULTS, share=SHARE / 4, reply=reply_mostly, delay=0.05, random_seed=seed) as server:
         storm, root = Storm(server, folder, seed=seed), folder / "checkout"
         copy_project(root, "src", "data", "papers", "notebooks", "prompts")
-        variables = {"NFQA_ROOT": str(root), "NFQA_JOURNAL": str(storm.journal), "CONCURRENCY": str(CONCURRENCY)}
+        variables = {"NFQA_ROOT": str(root), "NFQA_JOURNAL": str(storm.journal), "NFQA_CONCURRENCY": str(CONCURRENCY)}
         variables |= {"DATA": "sample", "PROFILE": "quick", "PROMPTS": "own", "PYTHONPATH": str(root / "src")}
         complete, most, ended = 0, 0, 1
         with tqdm(total=kills, desc="runners", unit="kill") as bar:

@@ -54,6 +54,18 @@ def reply_to(prompt: str, seed: int) -> str:
     return f"It is fair but thin. [[{1 + number % 5}]]"
 
 
+def need_tokens(stub: StubServer, least: int) -> Callable[[dict[str, Any]], object]:
+    """An `edit` of a model that reasons: below so many tokens its reply is cut before any text."""
+
+    def edit(whole: dict[str, Any]) -> dict[str, Any]:
+        most = stub.bodies[-1]["max_tokens"]  # the same for all
+        cut = whole["choices"][0] | {"message": {"content": ""}, "finish_reason": "length"}
+        usage = {"prompt_tokens": 3, "completion_tokens": most}
+        return whole if most >= least else whole | {"choices": [cut], "usage": usage}
+
+    return edit
+
+
 class StubServer:
     """The server, on a free port of loopback, in a thread of this process; a context manager.
 

@@ -111,6 +111,7 @@ def test_an_unreadable_completion_alone_is_asked_for_again_under_new_seeds():
     assert asker.tally.missing == Counter()
 
 
+@pytest.mark.filterwarnings("ignore:openai.m. a completion reached its limit")
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [

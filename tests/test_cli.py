@@ -33,7 +33,9 @@ from reproduction.place import find_place
         ("reproduce", {"SEEDS": "0"}, "SEEDS is '0'; expected a whole number"),
         ("status", {"MAX_REQUESTS": "9" * 5000}, "MAX_REQUESTS is '999"),
         ("status", {"MAX_COST": "1e308", "PRICE_IN": "1", "PRICE_OUT": "1"}, "MAX_COST is '1e308'"),
-        ("reproduce", {"MAX_COST": "2"}, "MAX_COST=2 needs PRICE_IN"),
+        ("reproduce", {"MAX_COST": "2"}, "MAX_COST=2 needs NFQA_PRICE_IN"),
+        ("reproduce", {"NFQA_MAX_TOKENS": "4096"}, "MAX_TOKENS has no effect without JUDGE; unset it"),
+        ("status", {"NFQA_MAX_TOKENS": "0"}, "NFQA_MAX_TOKENS is '0'; input should be greater"),
         ("reproduce", {"EMBEDDER": "minilm"}, "role embedder is 'minilm'; expected KIND:NAME, as package:"),
         ("reproduce", {"EMBEDDER": "path:/no/such"}, "/no/such is not a folder with a model"),
         ("reproduce", {"JUDGE": "gpt"}, "role judge is 'gpt'; expected KIND:NAME, as package:"),
@@ -176,6 +178,7 @@ def test_verdicts_that_a_server_did_not_give_leave_an_artefact_stale(
         (RunOptions(roles={"judge": "openai:gpt-4o@http://h:1/v1"}, asking={"reading": "logits"}),
          "judge-gpt-4o-reading-logits-"),
         (RunOptions(parameters={"answers": "/a/../my file\x00\n.txt", "short": "é"}), "answers-my_file_.txt-short-"),
+        (RunOptions(max_tokens=4096), "max_tokens-4096-"),
         (RunOptions(parameters={f"name_{n}": "x" * 500 for n in range(9)}), "name_0-xxxxxxxx"),
     ],
 )  # fmt: skip

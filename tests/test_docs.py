@@ -20,7 +20,8 @@ PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted((PROJECT / 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 MAKEFILE = (PROJECT / "Makefile").read_text()
 TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
-EXPORTED = set(re.findall(r"[A-Z_]{2,}", re.findall(r"^READ := ((?:.*\\\n)*.*)", MAKEFILE, re.MULTILINE)[0]))
+LISTED = re.findall(r"^(?:READ|LIMITS) := ((?:.*\\\n)*.*)", MAKEFILE, re.MULTILINE)
+EXPORTED = set(re.findall(r"[A-Z_]{2,}", " ".join(LISTED)))
 OWN = set(re.findall(r"^([A-Z_]+) :=", MAKEFILE, re.MULTILINE))  # what the Makefile sets for itself
 VARIABLES = (EXPORTED | set(re.findall(r"\$\(([A-Z_]+)\)", MAKEFILE))) - OWN - {"MAKEFILE_LIST"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -141,6 +142,24 @@ def test_make_runs_the_command_of_each_door(target: str) -> None:
     arguments = ["make", "-n", target, f"VENV={sys.prefix}", *(["ANSWERS=my.jsonl"] if target == "score" else [])]
     output = subprocess.run(arguments, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
     assert f"-m reproduction {target}" in output or (target == "lab" and "jupyter lab" in output)
+
+
+@pytest.mark.parametrize(
+    ("typed", "variables", "expected"),
+    [
+        (["MAX_COST=1", "MAX_TOKENS=4096"], {}, {"NFQA_MAX_COST": "1", "NFQA_MAX_TOKENS": "4096"}),
+        ([], {"MAX_COST": "1"}, {"NFQA_MAX_COST": "1"}),
+        ([], {"MAX_COST": "1", "NFQA_MAX_COST": "2"}, {"NFQA_MAX_COST": "2"}),
+        (["MAX_COST=1"], {"NFQA_MAX_COST": "2"}, {"NFQA_MAX_COST": "1"}),
+        (["NFQA_MAX_COST=1"], {"NFQA_MAX_COST": "2"}, {"NFQA_MAX_COST": "1"}),
+    ],
+)
+def test_make_hands_its_limits_to_the_library(typed: list[str], variables: dict[str, str], expected: dict) -> None:
+    clean = {name: value for name, value in os.environ.items() if not re.match("(NFQA_)?(MAX|PRICE|CONC)", name)}
+    command = ["make", "-s", "--eval=show:;@env", "show", *typed]
+    lines = subprocess.check_output(command, cwd=PROJECT, env=clean | variables, text=True).splitlines()
+    limits = dict(line.split("=", 1) for line in lines if line.startswith(("NFQA_MAX", "NFQA_PRICE", "NFQA_CONC")))
+    assert {name: value for name, value in limits.items() if value} == expected
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from huggingface_hub import constants
+from huggingface_hub import close_session, constants
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny_models import make_tiny_embedder
@@ -259,3 +259,18 @@ def test_a_vector_without_a_direction_is_refused_and_names_the_text(tmp_path: Pa
     save_file({name: weights * 0 for name, weights in load_file(file).items()}, file)
     with pytest.raises(ValueError, match=r"path:.* vector of length 0\.0 to the text 'the sea'.*another embedder"):
         Embedder(spec).embed_sentences(["the sea"])
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "advice"),
+    [
+        ("ALL_PROXY", "socks5://localhost:1", "pip install socksio"),
+        ("SSL_CERT_FILE", "/no/such", "correct or unset it"),
+    ],
+)
+def test_a_setting_that_keeps_the_hub_away_is_named(variable, value, advice, monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setenv(variable, value)
+    close_session()  # the next one reads the environment
+    with pytest.raises(ValueError, match=f"can't be reached; {variable} names .*{advice}"):
+        HUB_MODELS["judge"]()

@@ -31,6 +31,8 @@ from nfqa.metrics.judging import (
 )
 from nfqa.metrics.references import Draw
 from nfqa.models.chat import Decoding, Failure, Reply
+from nfqa.opening import Asking
+from reproduction.judging import open_generators, open_judges
 from reproduction.studies.drawing import draw_list, make_shots
 
 METHODS: tuple[JudgeMethod, ...] = get_args(JudgeMethod)
@@ -315,3 +317,17 @@ def test_shots_come_from_the_given_questions_with_ranks_by_hand():
         assert shot.candidate not in shot.references
     # they depend on the questions, not on the order of the file
     assert make_shots(questions[::-1], (3, 2, 1, 0), count=3) == shots[:3]
+
+
+def test_a_judge_of_a_notebook_may_write_what_max_tokens_says_and_no_one_else(monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "journal.sqlite"))
+
+    def list_signatures() -> list[str]:
+        judges = open_judges(Path(__file__).parents[1], "openai:m", Asking("own"))
+        writers = open_generators(Path(__file__).parents[1], "openai:m", Asking("own"))
+        return [judges["m"].asker.decoding.signature, writers["m"].decoding.signature]
+
+    default = "text|chat|t0.8|p0.95|max512"  # in the keys of every verdict until now
+    assert list_signatures() == [default, default]
+    monkeypatch.setenv("NFQA_MAX_TOKENS", "4096")
+    assert list_signatures() == ["text|chat|t0.8|p0.95|max4096", default]

@@ -16,7 +16,7 @@ import pyarrow.parquet
 import pytest
 from conftest import PROJECT
 from scipy import stats
-from stub_server import StubServer
+from stub_server import StubServer, need_tokens
 from tiny_models import LetterEmbedder
 
 import nfqa
@@ -399,6 +399,27 @@ def test_a_language_model_on_a_server_judges_and_only_a_journal_keeps_what_it_sa
         assert len(server.sent) == 6
         alone = nfqa.linkage(LINES, judge, method="pointwise")
         assert (alone.score.tolist(), alone["rank"].notna().any()) == ([2, 2, 2, 2], False)
+
+
+def test_a_judge_that_reasons_gets_more_tokens_by_an_argument_or_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with StubServer(reply=lambda prompt, seed: "[[1]]") as server:
+        server.edit = need_tokens(server, 4096)
+        judge = f"openai:stub@{server.url}"
+        with pytest.warns(
+            UserWarning, match=r"raise MAX_TOKENS=512 \(--max-tokens of nfqa score, max_tokens= in Python"
+        ):
+            assert set(nfqa.linkage(LINES, judge).missing) == {"cut_short", "needs references"}
+        scores = nfqa.linkage(LINES, judge, max_tokens=4096)
+        assert scores["rank"].dropna().tolist() == [1, 1, 1]
+        assert "|max4096" in scores.signature[0]
+        assert nfqa.dispute_awareness(LINES, judge, max_tokens=4096).missing.eq("").all()
+        monkeypatch.setenv("NFQA_MAX_TOKENS", "5000")
+        assert "|max5000" in nfqa.linkage(LINES, judge).signature[0]
+        assert "|max4096" in nfqa.linkage(LINES, judge, max_tokens=4096).signature[0]
+        with pytest.raises(ValueError, match="max_tokens is -1; expected a number of tokens, at least 1"):
+            nfqa.linkage(LINES, judge, max_tokens=-1)
 
 
 def test_importing_the_library_is_quick_and_loads_nothing_else() -> None:

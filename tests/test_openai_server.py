@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -21,10 +22,10 @@ from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
 from nfqa.judge.limits import Limits, Meter
 from nfqa.judge.openai_server import OpenAIServer
-from nfqa.judge.server_replies import judge_status
+from nfqa.judge.server_replies import judge_status, read_usage
 from nfqa.kernels.parse import Verdict
 from nfqa.models.chat import Decoding, Failure, Reply, Request
-from nfqa.models.roles import RoleSpec
+from nfqa.models.roles import RoleSpec, parse_role
 
 KEY = "sk-made-up-for-this-test-0123456789"
 LOGITS = Decoding(reading="logits")
@@ -34,7 +35,7 @@ OPENED: list[OpenAIServer] = []
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in os.environ:
-        if name.startswith("OPENAI_") or name in ("CONCURRENCY", "MAX_REQUESTS", "MAX_COST", "PRICE_IN", "PRICE_OUT"):
+        if name.startswith("OPENAI_") or name.upper().endswith("_PROXY"):
             monkeypatch.delenv(name)
     monkeypatch.setattr(openai._base_client, "INITIAL_RETRY_DELAY", 0.005)
     yield
@@ -193,6 +194,49 @@ def test_replies_on_their_way_when_a_fatal_failure_comes_are_handed_over_first()
     assert kinds == [Reply] * replies + [Failure] * (30 - replies)  # no reply is lost, and all come first
 
 
+def test_fatal_failures_in_many_threads_end_every_request():
+    def pause(frame: Any, _event: str, _value: object) -> Any:
+        """Let another thread go on after each step of the function `ask`."""
+        if frame.f_code.co_name != "ask":
+            return None
+        frame.f_trace_opcodes = True
+        time.sleep(0)
+        return pause
+
+    server = open_server(url="http://127.0.0.1:9/v1", concurrency=16)
+    server._ask = lambda *_: Failure("no_access", "", fatal=True)  # type: ignore[method-assign]
+    threading.settrace(pause)
+    try:
+        assert len(collect(server, make_requests(300))) == 300
+    finally:
+        threading.settrace(None)  # type: ignore[arg-type]
+
+
+def test_limits_are_read_under_their_own_names_and_the_earlier_ones(monkeypatch):
+    for field in Limits.model_fields:
+        for name in (field.upper(), f"NFQA_{field.upper()}"):
+            monkeypatch.delenv(name, raising=False)
+    assert Limits.from_environment() == Limits()
+    for name, value in {
+        "CONCURRENCY": "3",
+        "MAX_COST": "1",
+        "PRICE_IN": "2",
+        "PRICE_OUT": "3",
+        "MAX_TOKENS": "9",
+    }.items():
+        monkeypatch.setenv(name, value)
+    expected = Limits(concurrency=3, max_cost=1, price_in=2, price_out=3)  # MAX_TOKENS may be another program's
+    assert Limits.from_environment() == expected
+    monkeypatch.setenv("NFQA_MAX_COST", "5")
+    monkeypatch.setenv("NFQA_CONCURRENCY", " ")
+    monkeypatch.setenv("NFQA_MAX_TOKENS", "4096")
+    assert Limits.from_environment() == expected.model_copy(update={"max_cost": 5, "max_tokens": 4096})
+    monkeypatch.setenv("NFQA_MAX_COST", "much")
+    with pytest.raises(ValueError, match="NFQA_MAX_COST is 'much'"):
+        Limits.from_environment()
+    assert Limits.from_environment("max_tokens") == Limits(max_tokens=4096)
+
+
 @pytest.mark.parametrize(
     ("refuses", "left_out", "instead"),
     [
@@ -260,14 +304,39 @@ def test_the_address_is_the_specs_or_the_environments_or_the_clients(monkeypatch
     [
         ("OPENAI_BASE_URL", "http://me:secret-word@localhost:1/v1"),
         ("OPENAI_BASE_URL", "http://localhost/v1?api_key=secret-word"),
+        ("OPENAI_BASE_URL", "localhost:1/secret-word"),
+        ("OPENAI_BASE_URL", "http://localhost:99999/secret-word"),
+        ("OPENAI_BASE_URL", "http://localhost:port/secret-word"),
+        ("OPENAI_BASE_URL", "http://[::1/secret-word"),
+        ("OPENAI_BASE_URL", "http://a..b/secret-word"),
+        ("OPENAI_BASE_URL", "http://\u200b/secret-word"),
         ("OPENAI_API_KEY", "two\nsecret-word"),
+        ("OPENAI_API_KEY", "schl\u00fcssel-secret-word"),
+        ("OPENAI_ORG_ID", "\u00fc-secret-word"),
+        ("OPENAI_PROJECT_ID", "two\nsecret-word"),
+        ("OPENAI_ADMIN_KEY", "two\nsecret-word"),
+        ("OPENAI_CUSTOM_HEADERS", "X-First: 1\nX-Second: \u00fc-secret-word"),
+        ("ALL_PROXY", "socks5://me:secret-word@localhost:1"),
+        ("all_proxy", "socks5h://me:secret-word@localhost:1"),
+        ("HTTPS_PROXY", "ftp://me:secret-word@localhost:1"),
+        ("HTTP_PROXY", "http://me:secret-word@localhost:port"),
+        ("SSL_CERT_FILE", "/no/secret-word"),
+        ("SSL_CERT_FILE", str(PROJECT / "README.md")),
     ],
 )
 def test_an_address_or_key_that_will_not_do_is_refused_without_showing_it(monkeypatch, variable, value):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv(variable, value)
     with pytest.raises(ValueError, match=variable) as caught:
         open_server()
     assert "secret-word" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("address", ["http://localhost:99999/v1", "http://localhost:port/v1", "http://a..b/v1"])
+def test_an_address_that_no_server_has_is_refused_with_the_role(address):
+    with pytest.raises(ValueError, match=r"role judge is 'openai:m@.*expected KIND:NAME"):
+        parse_role("judge", f"openai:m@{address}")
 
 
 def test_the_key_is_nowhere_to_be_seen_and_no_completion_altered(monkeypatch, caplog):
@@ -348,7 +417,86 @@ def test_a_cap_on_cost_counts_the_usage_that_the_server_reports():
     assert (server.meter.prompt_tokens, server.meter.completion_tokens) == (12, 24)
     with StubServer(edit=lambda whole: whole | {"usage": None}) as stub:
         _, stopped = ask(stub, make_requests(2), **limits, concurrency=1)
-    assert "no usage, so MAX_COST=5e-05" in stopped.detail
+    assert "no usage, so NFQA_MAX_COST=5e-05" in stopped.detail
+
+
+# usage of a reply to 3 words, tokens in and out that are paid for; None where they are unknown
+USAGES = [
+    ({"prompt_tokens": 3, "completion_tokens": 6, "total_tokens": 9}, (3, 6)),
+    ({"prompt_tokens": 3, "completion_tokens": 6}, (3, 6)),
+    ({"prompt_tokens": 3, "completion_tokens": 6, "total_tokens": None, "completion_tokens_details": None}, (3, 6)),
+    # reasoning is part of the completion
+    ({"prompt_tokens": 3, "completion_tokens": 6, "completion_tokens_details": {"reasoning_tokens": 5}}, (3, 6)),
+    # reasoning stands apart: the total has it, or it is more than the completion
+    ({"prompt_tokens": 3, "completion_tokens": 6, "total_tokens": 109}, (3, 106)),
+    ({"prompt_tokens": 3, "completion_tokens": None, "total_tokens": 109}, (3, 106)),
+    ({"prompt_tokens": 3, "completion_tokens": 6, "completion_tokens_details": {"reasoning_tokens": 100}}, (3, 106)),
+    ({"prompt_tokens": 3, "completion_tokens": 6, "total_tokens": 9,
+      "completion_tokens_details": {"reasoning_tokens": 100}}, (3, 106)),
+    # cached tokens are part of the prompt, and count in full; where they are more, they stand apart
+    ({"prompt_tokens": 3, "completion_tokens": 6, "prompt_tokens_details": {"cached_tokens": 2}}, (3, 6)),
+    ({"prompt_tokens": 3, "completion_tokens": 6, "prompt_tokens_details": {"cached_tokens": 50}}, (53, 6)),
+    # no numbers, or none that can be true
+    (None, None),
+    ({}, None),
+    ({"prompt_tokens": None, "completion_tokens": None}, None),
+    ({"prompt_tokens": 3, "completion_tokens": None}, None),
+    ({"prompt_tokens": "3", "completion_tokens": 6}, None),
+    ({"prompt_tokens": 3, "completion_tokens": 6, "total_tokens": "109"}, None),
+    ({"prompt_tokens": 3, "completion_tokens": -6}, None),
+    ({"prompt_tokens": 3, "completion_tokens": 6, "completion_tokens_details": {"reasoning_tokens": -1}}, None),
+    ({"prompt_tokens": 3, "completion_tokens": 6, "completion_tokens_details": "none"}, None),
+    ({"prompt_tokens": True, "completion_tokens": 6}, None),
+    ({"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}, None),
+    ("9 tokens", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("usage", "tokens"), USAGES)
+def test_every_token_that_a_server_charges_is_counted_and_a_cap_stops_where_tokens_are_unknown(usage, tokens):
+    assert read_usage({"usage": usage}) == tokens
+    # of two tokens in and three out at a price of 1, the first reply costs more
+    limits = {"max_cost": 5e-6, "price_in": 1.0, "price_out": 1.0, "concurrency": 1}
+    with StubServer(edit=lambda whole: whole | {"usage": usage}) as stub:
+        server = open_server(stub, **limits)
+        first, second = collect(server, make_requests(2))
+    assert (first.prompt_tokens, first.completion_tokens) == (tokens or (0, 0))
+    assert (server.meter.prompt_tokens, server.meter.completion_tokens) == (tokens or (0, 0))
+    assert (second.reason, len(stub.bodies)) == ("capped", 1)
+    assert ("no usage" in second.detail) is (tokens is None)
+
+
+def test_a_cap_on_cost_counts_reasoning_that_stands_apart():
+    def think(whole: dict[str, Any]) -> dict[str, Any]:
+        used = whole["usage"]
+        total = used["prompt_tokens"] + used["completion_tokens"] + 1_200
+        apart = {"total_tokens": total, "completion_tokens_details": {"reasoning_tokens": 1_200}}
+        return whole | {"usage": used | apart}
+
+    with StubServer(edit=think) as stub:
+        server = open_server(stub, concurrency=1, max_cost=0.2, price_in=1.0, price_out=10.0)
+        results = collect(server, make_requests(200))
+    # a reply costs (3 + (6 + 1200) * 10) / 1e6 = 0.012063, so the seventeenth reaches 0.205071
+    assert len(stub.bodies) == 17
+    assert "0.2051 was spent" in results[-1].detail
+
+
+def test_a_reply_without_usage_that_can_not_be_read_may_have_cost_something():
+    def end_oddly(whole: dict[str, Any]) -> dict[str, Any]:
+        return {"choices": [whole["choices"][0] | {"finish_reason": "error"}]}
+
+    limits = {"max_cost": 1.0, "price_in": 1.0, "price_out": 1.0, "concurrency": 1}
+    with StubServer(edit=end_oddly) as stub:
+        _, *stopped = ask(stub, make_requests(3), **limits)
+        assert {failure.reason for failure in stopped} == {"capped"}
+        assert len(stub.bodies) == 1
+    with StubServer(script=["error_inside"]) as stub:  # which brings no completion, and costs nothing
+        failure, reply = ask(stub, make_requests(2), **limits)
+    assert (failure.reason, reply.finish) == ("server_error", "stop")
+    nothing = {"prompt_tokens": 3, "completion_tokens": 0, "total_tokens": 3}  # for a text of six words
+    with StubServer(edit=lambda whole: whole | {"usage": nothing}) as stub:
+        _, failure = ask(stub, make_requests(2), **limits)
+    assert "reports no usage" in failure.detail
 
 
 def look_after(table: dict[str, dict[str, float]]) -> Any:
@@ -425,7 +573,7 @@ INTERRUPTED = """
 import sys
 from nfqa.models.chat import Decoding, Request
 from nfqa.judge.openai_server import OpenAIServer
-from nfqa.models.roles import RoleSpec
+from nfqa.models.roles import RoleSpec, parse_role
 server = OpenAIServer(RoleSpec("judge", "openai", "stub", None, sys.argv[1]))
 list(server.answer([Request(str(i)) for i in range(100)], Decoding()))
 """

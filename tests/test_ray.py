@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from typing import Any
 import pandas as pd
 import psutil
 import pytest
+from stub_server import StubServer
 from test_scoring import write_lines
 
 import nfqa
@@ -135,3 +137,34 @@ def test_a_line_that_does_not_fit_is_named(lines: Path, cluster: Any, tmp_path: 
     wrong.write_text(lines.read_text()[:100_000].rpartition("\n")[0] + '\n{"question": 1}\n')
     with pytest.raises(ValueError, match=r"wrong\.jsonl, line \d+: question is 1; .*Correct the line"):
         nfqa.score(wrong, tmp_path / "out", ["rouge"], engine=f"ray:{cluster.address}", workers=1, progress=False)
+
+
+def judge_on_cluster(stub: StubServer, cluster: Any, folder: Path) -> pd.DataFrame:
+    """Scores of 16 parts of two answers each by a judge behind a server, by two workers; less where a cap stops it."""
+    with contextlib.suppress(ValueError):
+        nfqa.score(
+            write_lines(folder / "answers.jsonl", 16), folder / "out", ["pointwise"], shard=1,
+            judge=f"openai:stub@{stub.url}", engine=f"ray:{cluster.address}", workers=2, progress=False,
+        )  # fmt: skip
+    parts = [*(folder / "out" / "parts").glob("pointwise-*.parquet")]
+    return pd.concat(map(pd.read_parquet, parts)) if parts else pd.DataFrame({"score": []})
+
+
+@pytest.mark.xfail(strict=True, reason="workers of an existing cluster don't get the settings of who starts a run")
+def test_workers_of_an_existing_cluster_have_the_settings_of_the_run(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key-made-up-after-the-cluster")
+    monkeypatch.setenv("NFQA_CONCURRENCY", "1")
+    with StubServer(key="a-key-made-up-after-the-cluster", reply=lambda *_: "[[4]]", delay=0.05) as stub:
+        scores = judge_on_cluster(stub, cluster, tmp_path)
+    assert scores.score.tolist() == [4] * 32
+    assert stub.most_at_once <= 2  # one of each worker
+
+
+@pytest.mark.xfail(strict=True, reason="each worker has a cap of its own")
+def test_one_cap_holds_for_all_workers_of_a_run(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NFQA_MAX_REQUESTS", "6")
+    with StubServer(reply=lambda *_: "[[4]]", delay=0.2) as stub:
+        judge_on_cluster(stub, cluster, tmp_path)
+    assert len(stub.bodies) == 6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import re
@@ -17,7 +18,7 @@ import pandas as pd
 import pyarrow
 import pyarrow.parquet
 import pytest
-from stub_server import StubServer
+from stub_server import StubServer, need_tokens
 
 import nfqa
 from nfqa.cli import main
@@ -353,6 +354,58 @@ def test_what_a_server_failed_to_answer_is_asked_again(lines: Path, tmp_path: Pa
         sent = len(stub.bodies)
         score()
         assert len(stub.bodies) == sent
+
+
+def test_one_cap_holds_for_judge_and_evaluator(lines: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The evaluator sends a trial and four requests, the judge four."""
+    monkeypatch.setenv("NFQA_MAX_REQUESTS", "6")
+
+    def look_back(prompt: str) -> list[tuple[str, float | None]]:
+        return [(word, -1.0 if place else None) for place, word in enumerate(re.findall(r"\s*\S+", prompt))]
+
+    write_items(lines, [make_line(n) | {"partial_answers": [f"View {n}."]} for n in range(2)])
+    with StubServer(look_back=look_back, reply=lambda *_: "[[2]]") as stub:
+        model = f"openai:stub@{stub.url}"
+        with contextlib.suppress(ValueError):
+            nfqa.score(lines, tmp_path / "out", ["pd", "pointwise"], judge=model, evaluator=model, progress=False)
+    assert len(stub.bodies) == 6
+
+
+def test_a_verdict_cut_short_is_asked_again_where_it_may_be_longer_and_not_under_equal_settings(
+    lines: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = write_lines(lines, 1)  # two answers
+    with StubServer(reply=lambda *_: "[[2]]") as stub:
+        stub.edit = need_tokens(stub, 4096)
+        command = ["score", str(lines), "--out", str(tmp_path / "out"), "--methods", "linkage"]
+        command += ["--judge", f"openai:stub@{stub.url}"]
+
+        def score(*options: str) -> tuple[int, int, str]:
+            """Requests, scores and what is printed."""
+            before = len(stub.bodies)
+            assert main([*command, *options]) == 0
+            scored = pd.read_csv(tmp_path / "out" / "scores.csv").score.notna().sum()
+            return len(stub.bodies) - before, int(scored), capsys.readouterr().out
+
+        with pytest.warns(UserWarning, match="openai:stub: .*its limit before its verdict.*raise MAX_TOKENS=512"):
+            requests, scored, printed = score()
+        assert (requests, scored, stub.bodies[0]["max_tokens"]) == (6, 0, 512)
+        assert "cut_short: 2" in printed
+        assert "raise --max-tokens" in printed
+        assert score()[:2] == (0, 0)
+        for folder in (tmp_path / "out" / "parts").glob("*.parquet"):
+            folder.unlink()
+        with pytest.warns(UserWarning, match="raise MAX_TOKENS=512"):
+            assert score()[:2] == (0, 0)  # all three tries are in the journal
+        assert score("--max-tokens", "4096")[:2] == (2, 2)
+        assert stub.bodies[-1]["max_tokens"] == 4096
+        monkeypatch.setenv("NFQA_MAX_TOKENS", "4096")
+        assert score()[:2] == (0, 2)
+        monkeypatch.setenv("NFQA_MAX_TOKENS", "none")
+        assert main(command) == 2
+        assert "NFQA_MAX_TOKENS is 'none'" in capsys.readouterr().err
+        assert main([*command, "--max-tokens", "0"]) == 2
+        assert "max_tokens is 0; expected a number of tokens" in capsys.readouterr().err
 
 
 def test_pd_is_scored_with_its_share_where_there_is_one(lines: Path) -> None:

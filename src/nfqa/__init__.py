@@ -56,6 +56,7 @@ def score(
     embedder: str = EMBEDDER,
     reader: str = "",
     prompts: str = "own",
+    max_tokens: int | None = None,
     engine: str = "local",
     workers: int = 0,
     gpus: float = 0,
@@ -71,7 +72,7 @@ def score(
         view), `scores.csv` (for at most 100,000 rows), `summary.csv`, `differences.csv`, `warnings.csv` and, where
         lines were skipped, `skipped.csv`; methods: "pd", "da", "coverage", "linkage", "rouge" (1, 2 and L, as the
         released code), "bertscore", and by a language model as judge "pointwise", "pointwise_ref", "pairwise";
-        questions: as `read`; judge: of linkage and D.A.; embedder, evaluator, prompts: as the functions of those names;
+        questions: as `read`; judge: of linkage and D.A.; embedder, evaluator, prompts, max_tokens: as the functions;
         reader: of coverage and D.A., as the functions of those names; engine: "local", or "ray" or "ray:ADDRESS" for
         Ray's workers, which need the same file system and package; workers: how many of these, by default one per core
         or GPU; gpus: of each worker, such as 0.5; shard: lines of a part, which is written whole or not at all, and
@@ -88,6 +89,7 @@ def score(
 
     from nfqa.files.paths import refuse_inside, refuse_stream
     from nfqa.job import Job
+    from nfqa.judge.limits import Limits
     from nfqa.scoring import estimate, score_file
 
     try:
@@ -102,7 +104,9 @@ def score(
         refuse_stream(file)
         refuse_inside(file, folder)
     path = path.parent.resolve() / path.name  # a link keeps its name, which says what the file is
-    job = Job(path, folder, unique, evaluator, judge, embedder, reader, prompts, skip_bad)
+    if max_tokens is None:
+        max_tokens = Limits.from_environment("max_tokens").max_tokens
+    job = Job(path, folder, unique, evaluator, judge, embedder, reader, prompts, skip_bad, max_tokens=max_tokens)
     job.refuse_files()
     with TemporaryDirectory() as scratch:
         if questions:

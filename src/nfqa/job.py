@@ -65,7 +65,8 @@ _BY_LANGUAGE_MODEL = ("pointwise", "pointwise_ref", "pairwise")  # LINKAGE's oth
 class Job:
     """What every part of a file is scored by, and where to; paths are absolute.
 
-    Args: warnings: what was counted before the file was cut; joined: the name of the file where it is made of two.
+    Args: warnings: what was counted before the file was cut; joined: the name of the file where it is made of two;
+        max_tokens: what a language model may write as a verdict.
     Raises: ValueError for an unknown method, or one that needs a language model as judge.
     """
 
@@ -80,6 +81,7 @@ class Job:
     skip_bad: bool
     warnings: Mapping[str, int] = field(default_factory=dict)
     joined: str = ""
+    max_tokens: int | None = None
 
     def __post_init__(self) -> None:
         open_reader(self.reader or "embedded")  # what can't be read by is refused before anything is scored
@@ -174,13 +176,18 @@ class Job:
     def _identities(self) -> dict[str, str]:
         files, readers = [SENTENCES, HEADS], dict.fromkeys(["embedded", self.reader or "embedded"])
         files += [] if self.has_embedded_judge else sorted(find_prompts(self.prompts).rglob("*.*"))
-        judge = self.judge if self.has_embedded_judge else identify_role("judge", self.judge)
+        judge = self.judge if self.has_embedded_judge else self._identify_judge()
         return {
             "evaluator": identify_role("evaluator", self.evaluator),
             "embedder": identify_role("embedder", self.embedder),
             "reader": "|".join([self.reader, *(open_reader(name).signature for name in readers)]),
             "judge": "|".join([judge, *map(hash_file, files), self.prompts]),
         }
+
+    def _identify_judge(self) -> str:
+        """The language model, and what it may write where that is not the default."""
+        identity = identify_role("judge", self.judge)
+        return identity if self.max_tokens is None else f"{identity}|max{self.max_tokens}"
 
     def list_missing(self, part: Part) -> list[str]:
         """The methods that a part has no scores by, or older ones."""

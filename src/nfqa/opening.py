@@ -17,6 +17,7 @@ from nfqa.models.roles import RoleSpec, name_models, parse_role, parse_roles
 if TYPE_CHECKING:
     from nfqa.judge.asking import Asker
     from nfqa.judge.journal import Journal
+    from nfqa.judge.limits import Limits, Meter
     from nfqa.judge.prompts import PromptSet
     from nfqa.models.embed import Embedder
     from nfqa.models.evaluator import Evaluator
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 PROMPTS = Path(__file__).parent / "prompts"
 
 
+_METERS: dict[tuple[Path, str, Limits], Meter] = {}
 Draws = Literal["paper", "greedy"]
 _PAPER = (0.8, 0.95)  # temperature and top-p: LINKAGE, section 4.4, and its released code
 
@@ -34,7 +36,7 @@ _PAPER = (0.8, 0.95)  # temperature and top-p: LINKAGE, section 4.4, and its rel
 class Asking:
     """How a language model is asked: which prompts, sampled as the paper does or greedy, read from text or logits.
 
-    A decoding or reading of "" is the model's own (`fit`).
+    A decoding or reading of "" is the model's own (`fit`); max_tokens is the most that it may write, by default 512.
     """
 
     prompts: str = "upstream"
@@ -42,11 +44,14 @@ class Asking:
     reading: Reading | Literal[""] = ""
     wrapping: Wrapping = "chat"
     judge_seed: int = 0
+    max_tokens: int | None = None
 
     def __post_init__(self) -> None:
         for name, known in (("decoding", Draws), ("reading", Reading), ("wrapping", Wrapping)):
             if getattr(self, name) not in get_args(known) and (getattr(self, name) or name == "wrapping"):
                 raise ValueError(f"{name} is {getattr(self, name)!r}; expected one of {', '.join(get_args(known))}")
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise ValueError(f"max_tokens is {self.max_tokens}; expected a number of tokens, at least 1")
 
     def fit(self, spec: RoleSpec) -> Asking:
         """The same with the model's own decoding and reading where none is named.
@@ -70,7 +75,8 @@ class Asking:
         """The decoding that the words stand for, of a model."""
         fitted = self.fit(spec)
         temperature, top_p = _PAPER if fitted.decoding == "paper" else (0.0, 1.0)
-        return Decoding(temperature, top_p, reading=fitted.reading or "text", wrapping=self.wrapping)
+        most = self.max_tokens or Decoding.max_tokens
+        return Decoding(temperature, top_p, most, reading=fitted.reading or "text", wrapping=self.wrapping)
 
 
 @open_once
@@ -104,20 +110,32 @@ def open_embedder(embedder: str | Embedder) -> Embedder:
 
 
 @contextmanager
-def open_judge(judge: Any, prompts: str | PromptSet, journal: str | Path | None, *, bar: bool = True) -> Iterator[Any]:
+def open_judge(
+    judge: Any,
+    prompts: str | PromptSet,
+    journal: str | Path | None,
+    *,
+    max_tokens: int | None = None,
+    bar: bool = True,
+) -> Iterator[Any]:
     """A judge that is open already as it is; one that a spec names opened, and closed afterwards.
 
-    Args: bar: whether to show a progress bar.
+    Args: max_tokens: what it may write, by default what NFQA_MAX_TOKENS names, else 512; bar: whether to show a
+        progress bar.
     """
     if not isinstance(judge, str):
         yield judge
         return
+    from nfqa.judge.limits import Limits
     from nfqa.metrics.judging import LanguageJudge
 
     read = read_prompts(prompts)
     spec = parse_role("judge", judge, "embedded")
     progress = show_bar(" verdicts", shown=bar)
-    with closing(open_asker(spec, Asking().make_decoding(spec), journal, progress=progress)) as asker:
+    if max_tokens is None:
+        max_tokens = Limits.from_environment("max_tokens").max_tokens
+    decoding = Asking(max_tokens=max_tokens).make_decoding(spec)
+    with closing(open_asker(spec, decoding, journal, progress=progress)) as asker:
         yield LanguageJudge(asker, read)
 
 
@@ -175,14 +193,22 @@ def open_asker(spec: RoleSpec, decoding: Decoding, journal: Keeping, *, dtype: s
 def open_model(spec: RoleSpec, journal: Journal, dtype: str = "") -> ChatModel:
     """The way to a language model: in process, or a server under the caps that the environment sets for a whole run."""
     if spec.kind == "openai":
-        from nfqa.judge.limits import Limits, Meter
         from nfqa.judge.openai_server import OpenAIServer
 
-        return OpenAIServer(spec, Meter(Limits.from_environment(), journal.count_run(journal.run)))
+        return OpenAIServer(spec, _open_meter(journal))
     from nfqa.models.causal_lm import CausalLM
 
     trusted = os.environ.get("NFQA_TRUST_REMOTE_CODE") == "yes"
     return CausalLM(spec, dtype=dtype or read_precision(), trust_remote_code=trusted)
+
+
+def _open_meter(journal: Journal) -> Meter:
+    """The caps of all servers that this process asks through a journal's file; without a file, of one server."""
+    from nfqa.judge.limits import Limits, Meter
+
+    limits = Limits.from_environment()
+    meter = Meter(limits, journal.count_run(journal.run))
+    return _METERS.setdefault((journal.path, journal.run, limits), meter) if journal.path else meter
 
 
 def show_bar(unit: str, *, shown: bool) -> Callable[[int, int], None]:

@@ -183,7 +183,9 @@ class Worker:
         """The judge role: "embedded", or a language model."""
         if self.job.has_embedded_judge:
             return self.job.judge
-        judge = self._open.enter_context(open_judge(self.job.judge, self.job.prompts, self._journal, bar=False))
+        judge = self._open.enter_context(
+            open_judge(self.job.judge, self.job.prompts, self._journal, max_tokens=self.job.max_tokens, bar=False)
+        )
         judge.asker.dry = self.dry
         return judge
 

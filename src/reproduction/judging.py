@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from nfqa.judge.asking import Asker
 from nfqa.judge.committed_verdicts import VERDICTS, import_verdicts, open_committed
 from nfqa.judge.journal import Journal
+from nfqa.judge.limits import Limits
 from nfqa.judge.prompts import PromptSet
 from nfqa.models.chat import Decoding
 from nfqa.models.roles import RoleSpec, find_evaluator, parse_roles
@@ -34,6 +35,7 @@ def open_judges(root: Path, spec: str, asking: Asking, **options: Any) -> dict[s
     """
     from nfqa.metrics.judging import LanguageJudge  # with pandas, which the command line can do without
 
+    asking = replace(asking, max_tokens=Limits.from_environment("max_tokens").max_tokens)
     opened = _open_askers(root, "judge", spec, asking, **options)
     return {
         name: LanguageJudge(asker, read_prompt_set(root, asking.prompts), seed=asking.judge_seed)

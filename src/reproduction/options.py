@@ -24,6 +24,7 @@ from reproduction.place import Place, find_place
 
 ASKED = ("judge", "generator")
 _ASKING = ("prompts", "decoding", "reading", "wrapping")
+_SETTINGS = ("seeds", "dtype", "max_tokens", "answers")  # of a run, beside roles, asking and parameters
 _LONGEST_VARIANT, _LONGEST_VALUE = 80, 24  # characters of a folder's name before its hash; the hash tells them apart
 
 
@@ -39,13 +40,14 @@ class RunOptions:
     parameters: dict[str, Any] = field(default_factory=dict)
     asking: dict[str, Any] = field(default_factory=dict)
     dtype: str = ""  # of models in process
+    max_tokens: int | None = None  # that a language model may write as a verdict
     answers: str = ""  # a folder of answers made elsewhere, for the notebooks that take answers
 
     @property
     def variant(self) -> str:
         """A folder name for a run with overrides, what they are and a hash of them; "" without any."""
         roles = {role: identify_role(role, spec) for role, spec in self.roles.items()}  # wherever a model is served
-        settings = {name: value for name in ("seeds", "dtype", "answers") if (value := getattr(self, name))}
+        settings = {name: value for name in _SETTINGS if (value := getattr(self, name))}
         changed = [settings, roles, self.asking, self.parameters]
         if not any(changed):
             return ""
@@ -119,10 +121,13 @@ def read_options(root: Path, artefacts: Sequence[str], *, makes: bool = True, ta
     for role in roles.keys() - taken:  # it would change nothing and look as if it had
         raise ValueError(f"{role.upper()} is set, but no notebook of this run takes the role {role}; unset it")
     Asking(**asking)  # type: ignore[arg-type]  # refused here rather than by a notebook half a minute later
-    Limits.from_environment()
+    max_tokens = Limits.from_environment().max_tokens
+    if max_tokens and "judge" not in roles:
+        raise ValueError("MAX_TOKENS has no effect without JUDGE; unset it (or NFQA_MAX_TOKENS)")
     dtype = read_choice("NFQA_DTYPE", "auto", *DTYPES)
     answers = answers and str(Path(answers).resolve())
-    return RunOptions(data, profile, seeds, roles, parameters, dict(asking), "" if dtype == "auto" else dtype, answers)
+    dtype = "" if dtype == "auto" else dtype
+    return RunOptions(data, profile, seeds, roles, parameters, dict(asking), dtype, max_tokens, answers)
 
 
 def name_folder(options: RunOptions, answers: str, questions: str = "") -> str:

@@ -192,7 +192,7 @@ class Asker:
                 self._session.served[self.decoding.wrapping == "plain"] = (entries[0].model, entries[0].template)
             todo = {e.key: (r, e) for e, r in zip(entries, requests, strict=True) if e.key not in replies}
             replies |= (self._plan if self.dry else self._send)(todo, read) if todo else {}
-        return [_read(replies[entry.key], request, read) for entry, request in zip(entries, requests, strict=True)]
+        return [self._read(replies[entry.key], request, read) for entry, request in zip(entries, requests, strict=True)]
 
     def _look_up(self, requests: Sequence[Request]) -> tuple[list[Entry], dict[str, Reply | Failure]]:
         """What each completion depends on, and those that the journal has, by key."""
@@ -254,7 +254,7 @@ class Asker:
             if names := self._left_out.removeprefix(WITHOUT):
                 self._warn(names, f"takes no {names}, so its own default counts; signatures say so")
             actual = replace(entry, decoding=self.decoding.signature + self._left_out)
-            verdict = _read(result, request, read)
+            verdict = self._read(result, request, read)
             try:
                 results[entry.key] = self.journal.keep(actual, result, verdict, spec=self.spec.identity)
             except ValueError as error:  # what else was on its way is lost, but no more than that
@@ -270,6 +270,14 @@ class Asker:
                 f" finished answers are saved; to resume, run again. The last: {last}"
             )
         return results
+
+    def _read(self, result: Reply | Failure, request: Request, read: Reader) -> Verdict:
+        verdict = _read(result, request, read)
+        if verdict.reason == "cut_short" and self.spec.role == "judge":
+            most = self.decoding.max_tokens
+            advice = f"raise MAX_TOKENS={most} (--max-tokens of nfqa score, max_tokens= in Python)"
+            self._warn("cut_short", f"a completion reached its limit before its verdict, and is missing: {advice}")
+        return verdict
 
     def _warn(self, subject: str, message: str) -> None:
         """Warn of a subject, once for a model."""

@@ -1,4 +1,4 @@
-"""How much a server is asked: requests at a time, and caps on all of them and on money."""
+"""How much a server is asked: requests at a time, and caps on all of them, on money and on a verdict's tokens."""
 
 from __future__ import annotations
 
@@ -15,34 +15,50 @@ _MOST = 10**9  # beyond it a cost is no number any more
 _Amount = Annotated[float, Field(ge=0, le=_MOST)]
 
 
+def _name_variable(field: str) -> str:
+    return f"NFQA_{field.upper()}"
+
+
 class Limits(BaseModel):
     """concurrency is how many requests are on their way at a time; max_requests counts every attempt; max_cost and the
-    prices (per million tokens) are in one currency.
+    prices (per million tokens) are in one currency; max_tokens is the most that a judge may write, reasoning included.
 
     A completion's cost is known when it has come, so those on their way at that moment may lead past max_cost.
     Raises: ValueError for a number below 0 or above 1e9, no concurrency, or max_cost without both prices.
     """
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, allow_inf_nan=False, alias_generator=str.upper, populate_by_name=True
+        extra="forbid", frozen=True, allow_inf_nan=False, alias_generator=_name_variable, populate_by_name=True
     )
     concurrency: Annotated[int, Field(ge=1, le=_MOST)] = 16
     max_requests: Annotated[int, Field(ge=0, le=_MOST)] | None = None
     max_cost: _Amount | None = None
     price_in: _Amount | None = None
     price_out: _Amount | None = None
+    max_tokens: Annotated[int, Field(ge=1, le=_MOST)] | None = None
 
     @model_validator(mode="after")
     def _has_prices(self) -> Limits:
         if self.max_cost is not None and self.price(0, 0) is None:
-            raise ValueError(f"MAX_COST={self.max_cost:g} needs PRICE_IN and PRICE_OUT, per million tokens; set both")
+            needs = "needs NFQA_PRICE_IN and NFQA_PRICE_OUT, per million tokens; set both"
+            raise ValueError(f"NFQA_MAX_COST={self.max_cost:g} {needs}")
         return self
 
     @classmethod
-    def from_environment(cls) -> Limits:
-        """Read CONCURRENCY, MAX_REQUESTS, MAX_COST, PRICE_IN and PRICE_OUT; what is unset or empty is the default."""
-        names = [name.upper() for name in cls.model_fields]
-        options = {name: os.environ[name] for name in names if os.environ.get(name, "").strip()}
+    def from_environment(cls, *fields: str) -> Limits:
+        """Read NFQA_CONCURRENCY, NFQA_MAX_REQUESTS and so on; what is unset or empty is the default.
+
+        A name without NFQA_, as in version 0.5, is read where the one with it is unset.
+        Args: fields: those to read, by default all.
+        """
+        options = {}
+        for field in fields or cls.model_fields:
+            names = [_name_variable(field)]
+            if field != "max_tokens":
+                names.append(field.upper())
+            values = [os.environ.get(name, "").strip() for name in names]
+            if any(values):
+                options[names[0]] = next(filter(None, values))
         return check(cls, options, "environment")
 
     def price(self, prompt_tokens: int, completion_tokens: int) -> float | None:
@@ -70,11 +86,12 @@ class Meter:
         with self._lock:
             cost = self.limits.price(self.prompt_tokens, self.completion_tokens) or 0.0
             if most is not None and self.requests_sent >= most:
-                why = f"{self.requests_sent} requests were sent; raise MAX_REQUESTS={most}"
+                why = f"{self.requests_sent} requests were sent; raise NFQA_MAX_REQUESTS={most}"
             elif money is not None and cost >= money:
-                why = f"{cost:.4f} was spent; raise MAX_COST={money:g}"
+                why = f"{cost:.4f} was spent; raise NFQA_MAX_COST={money:g}"
             elif money is not None and self.unmetered:
-                why = f"the server reports no usage, so MAX_COST={money:g} can't be held to; set MAX_REQUESTS instead"
+                why = f"the server reports no usage, so NFQA_MAX_COST={money:g} can't be held to"
+                why += "; set NFQA_MAX_REQUESTS instead"
             else:
                 self.requests_sent += 1
                 return

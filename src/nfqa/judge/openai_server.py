@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence, Set
@@ -30,9 +29,11 @@ from nfqa.judge.server_replies import (
 )
 from nfqa.kernels.texts import replace_surrogates
 from nfqa.models.chat import Decoding, Failure, Reply, Request
-from nfqa.models.roles import ADDRESS, RoleSpec
+from nfqa.models.loading import explain_network
+from nfqa.models.roles import RoleSpec, is_address
 
 _TOP = 20  # likely tokens to ask for: as many as OpenAI, and vLLM by default, give
+_HEADERS = ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_CUSTOM_HEADERS")
 _LOGIT_FIELDS = ("logprobs", "continue_final_message", "add_generation_prompt")
 _TRIAL = "The cat sat on the mat. "
 _NO_ECHO = (
@@ -54,8 +55,8 @@ class OpenAIServer:
     prompt or a reply, becomes U+FFFD, as UTF-8 can't carry it; control characters are sent as they are. What a server
     does with a field is its own affair: `transformers serve` ignores the temperature unless the model's generation
     settings say `do_sample`, and draws under one seed for all requests that it serves at once.
-    Raises: ValueError with neither address nor key, for a login inside the address, and for a key that no header can
-        carry.
+    Raises: ValueError with neither address nor key, for a login inside the address, for a key or another setting that
+        no header can carry, and naming the variable for a proxy or certificates that can't be used.
     """
 
     template = "server"
@@ -68,10 +69,12 @@ class OpenAIServer:
         server = f"the server of {spec.identity}"
         if not key and not url:
             raise ValueError(f"{server} isn't named: add @http://HOST:8000/v1, set OPENAI_BASE_URL or OPENAI_API_KEY")
-        if url and not re.fullmatch(ADDRESS, url):
-            raise ValueError(f"{server}, or OPENAI_BASE_URL, must be like http://HOST:8000/v1, without login or query")
-        if not key.isascii() or not key.isprintable():
-            raise ValueError("OPENAI_API_KEY holds a character that can't be sent; copy the key again")
+        if url and not is_address(url):
+            raise ValueError(
+                f"{server}, or OPENAI_BASE_URL, must be like http://HOST:8000/v1, with a port up to 65535 if any,"
+                " without login or query"
+            )
+        _check_headers()
         import openai
 
         # The client reads these two as well. A server that wants no key is sent a word, as the client insists on one.
@@ -85,7 +88,10 @@ class OpenAIServer:
                 meter.reserve()
 
         hooks: dict[str, list[Callable[..., Any]]] = {"request": [reserve]}
-        transport = openai.DefaultHttpxClient(follow_redirects=False, event_hooks=hooks)
+        try:
+            transport = openai.DefaultHttpxClient(follow_redirects=False, event_hooks=hooks)
+        except Exception as error:  # whatever the environment's proxies and certificates may do to it
+            raise ValueError(explain_network(error)) from None
         weakref.finalize(self, transport.close)
         self._client = openai.OpenAI(
             api_key=key or "none", base_url=url, timeout=timeout, max_retries=max_retries, http_client=transport
@@ -121,7 +127,8 @@ class OpenAIServer:
                 yield number
 
         def ask(number: int) -> tuple[int, Reply | Failure]:
-            result = next(iter(fatal.values()), None) or self._ask(requests[number], decoding)
+            first = [*fatal.values()][:1]  # a copy, as other threads add theirs meanwhile
+            result = first[0] if first else self._ask(requests[number], decoding)
             if isinstance(result, Failure) and result.fatal:
                 fatal[number] = result
             return number, result
@@ -256,9 +263,12 @@ class OpenAIServer:
             seconds, body = time.perf_counter() - start, raw.http_response.json()
             usage = read_usage(body)
             self.meter.count(*usage or (0, 0))  # a reply that can't be read is paid for as well
+            if usage is None and body.get("choices"):
+                self.meter.unmetered = True
             text, finish, logprobs = read_completion(body, prompt=prompt)
-            self.meter.unmetered |= usage is None
             reply = Reply(text, *usage or (0, 0), finish, seconds)
+            if text and not reply.completion_tokens:  # it was written for something
+                self.meter.unmetered = True
             return reply, read(logprobs, reply)
         except RequestError:
             raise
@@ -282,6 +292,15 @@ class OpenAIServer:
             names = []
         unknown = "what it offers could not be listed: check the address, which mostly ends in /v1"
         return f"it offers {', '.join(names)}" if names else unknown
+
+
+def _check_headers() -> None:
+    """Refuse what the client reads from the environment and no header can carry, without showing it."""
+    for name in _HEADERS:
+        value = os.environ.get(name, "")
+        lines = value.splitlines() if name == "OPENAI_CUSTOM_HEADERS" else [value.strip()]
+        if not all(line.isascii() and line.isprintable() for line in lines):
+            raise ValueError(f"{name} holds a character that can't be sent; copy it again")
 
 
 def _frame(prompt: str, begun: str, decoding: Decoding) -> dict[str, Any]:

@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import accumulate, product
 from os.path import commonprefix
-from typing import Any
+from typing import Annotated, Any
+
+import pydantic
 
 from nfqa.kernels.texts import replace_surrogates
 from nfqa.models.chat import Failure, Reply
@@ -44,6 +46,24 @@ Top = list[tuple[str, float]]  # likely next tokens, each with its natural log-p
 # Characters that not every server shows as they are: none, part of a character, and blanks at a token's beginning.
 _FORMS: tuple[Callable[[str], str], ...] = (str, partial(unicodedata.normalize, "NFC"))
 _UNSURE = ("(?!)", r"[^\x00-\x7f]", r"[^\x00-\x7f]| ")
+
+
+_Count = Annotated[int, pydantic.Field(strict=True, ge=0, lt=10**9)] | None
+
+
+class _Details(pydantic.BaseModel):
+    cached_tokens: _Count = None
+    reasoning_tokens: _Count = None
+
+
+class _Usage(pydantic.BaseModel):
+    """What a reply says of its tokens; fields may be missing or null."""
+
+    prompt_tokens: _Count = None
+    completion_tokens: _Count = None
+    total_tokens: _Count = None
+    prompt_tokens_details: _Details | None = None
+    completion_tokens_details: _Details | None = None
 
 
 class RequestError(Exception):
@@ -127,10 +147,28 @@ def read_completion(body: Any, *, prompt: str = "") -> tuple[str, str, Any]:
 
 
 def read_usage(body: Any) -> tuple[int, int] | None:
-    """Tokens of the prompt and of the completion; None where the server reports none, or numbers that can't be true."""
-    usage = body.get("usage") or {}
-    counts: tuple[Any, Any] = usage.get("prompt_tokens"), usage.get("completion_tokens") or 0
-    return counts if all(type(count) is int and 0 <= count < 10**9 for count in counts) else None
+    """Tokens of the prompt and of the completion, with its reasoning, as they are charged at most.
+
+    Cached tokens are part of the prompt and reasoning is part of the completion, unless they are more: some servers
+    count them apart. What the total has beyond the prompt is the completion's.
+    Returns: None where the server reports no prompt or no completion, or numbers that can't be true.
+    """
+    try:
+        usage = _Usage.model_validate(body.get("usage"))
+    except pydantic.ValidationError:
+        return None
+    cached = usage.prompt_tokens_details and usage.prompt_tokens_details.cached_tokens
+    reasoning = usage.completion_tokens_details and usage.completion_tokens_details.reasoning_tokens
+    if not usage.prompt_tokens or (usage.completion_tokens is None and usage.total_tokens is None):
+        return None
+    prompt = _add_apart(usage.prompt_tokens, cached or 0)
+    completion = _add_apart(usage.completion_tokens or 0, reasoning or 0)
+    return prompt, max(completion, (usage.total_tokens or 0) - prompt)
+
+
+def _add_apart(tokens: int, part: int) -> int:
+    """Tokens with a part of them, which is counted apart where it is more than all."""
+    return tokens + part if part > tokens else tokens
 
 
 def read_top(logprobs: Any, _: Reply) -> Top:

@@ -62,18 +62,18 @@ def open_quietly(spec: RoleSpec) -> Iterator[None]:
 
     with _OPENING:
         was_offline = constants.HF_HUB_OFFLINE
-        cut_off = spec.kind == "hf" and not was_offline and not _reach_hub()
+        fault = _find_fault() if spec.kind == "hf" and not was_offline else ""
         no_bar: Any = logging.EmptyTqdm
         hook = logging.set_tqdm_hook(lambda _, args, options: no_bar(*args, **options))
-        constants.HF_HUB_OFFLINE = was_offline or cut_off
+        constants.HF_HUB_OFFLINE = was_offline or bool(fault)
         try:
             yield
         except (OSError, ValueError) as error:
-            if not cut_off:
+            if not fault:
                 raise
             raise ValueError(
                 f"{spec.kind}:{spec.name} can't be opened from the cache {constants.HF_HUB_CACHE}, and the hub"
-                f" {constants.ENDPOINT} can't be reached; connect, set HF_HOME to a folder whose cache has the model,"
+                f" {constants.ENDPOINT} can't be reached; {fault}, set HF_HOME to a folder whose cache has the model,"
                 " or name a folder (path:FOLDER) or a package (package:NAME)"
             ) from error
         finally:
@@ -113,11 +113,26 @@ def refuse_empty(tokenizer: Any, spec: RoleSpec) -> None:
         )
 
 
-def _reach_hub() -> bool:
-    """Whether the hub answers, and not that it is broken."""
+def _find_fault() -> str:
+    """What to do where the hub doesn't answer, or says that it is broken; "" where it answers."""
     from huggingface_hub import constants, get_session
 
     try:
-        return bool(get_session().head(constants.ENDPOINT, timeout=_PATIENCE).status_code < 500)
-    except Exception:  # of whatever client the hub's library uses
-        return False
+        client = get_session()
+    except Exception as error:  # of whatever client the hub's library uses
+        return explain_network(error)
+    try:
+        return "" if client.head(constants.ENDPOINT, timeout=_PATIENCE).status_code < 500 else "connect"
+    except Exception:
+        return "connect"
+
+
+def explain_network(error: Exception) -> str:
+    """Which variables of the environment keep a client of HTTP from being opened, and what to do; no value is shown."""
+    if isinstance(error, OSError):  # of ssl too
+        return "SSL_CERT_FILE names no file of certificates; correct or unset it"
+    known = ("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY")
+    proxies = " or ".join(sorted(name for name in os.environ if name.upper() in known and os.environ[name]))
+    if isinstance(error, ImportError):
+        return f"{proxies} names a SOCKS proxy; install its client (pip install socksio), or unset it"
+    return f"{proxies} names a proxy that can't be used; expected http://HOST:PORT, or unset it"

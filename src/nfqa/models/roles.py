@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from nfqa.files.json_lines import refuse_repeats
 from nfqa.files.paths import hash_file
@@ -63,12 +64,12 @@ ROLES = {
     ),
 }  # fmt: skip
 DEFAULTS = {name: role.default for name, role in ROLES.items()}
-ADDRESS = r"https?://[^\s/?#@]+(?:/[^\s?#@]*)?"  # without login or query
+_ADDRESS = r"https?://[^\s/?#@]+(?:/[^\s?#@]*)?"  # without login or query
 _READ_TEXT = ("judge", "generator", "evaluator")  # language models, which a package may carry as a GGUF file
 _PATTERNS = {  # of what stands after the kind; any name for the other kinds
     "hf": r"(?P<name>[^@]+)(?:@(?P<revision>.+)?)?",
-    "openai": rf"(?P<name>@?(?:(?!://)[^@#])+(?:@[\w.-]+)?)(?:#(?P<revision>[^@#]+))?(?:@(?P<url>{ADDRESS}))?",
-    "searxng": rf"(?P<name>{ADDRESS})",
+    "openai": rf"(?P<name>@?(?:(?!://)[^@#])+(?:@[\w.-]+)?)(?:#(?P<revision>[^@#]+))?(?:@(?P<url>{_ADDRESS}))?",
+    "searxng": rf"(?P<name>{_ADDRESS})",
 }
 
 
@@ -132,6 +133,17 @@ class RoleSpec:
         return f"{self.kind}:{self.name}{mark}{self.revision}" if self.revision else f"{self.kind}:{self.name}"
 
 
+def is_address(text: str) -> bool:
+    """Whether it is a server's address, without login or query, and its host and port can be."""
+    if not re.fullmatch(_ADDRESS, text):
+        return False
+    try:
+        parts = urlsplit(text)
+        return bool((parts.hostname or "").encode("idna")) and parts.port != 0
+    except ValueError:  # no such host, or a port that is none
+        return False
+
+
 def parse_role(role: str, spec: str, *others: str) -> RoleSpec:
     """Read a role spec.
 
@@ -143,11 +155,13 @@ def parse_role(role: str, spec: str, *others: str) -> RoleSpec:
     kind, _, rest = spec.partition(":")
     known, fields = ROLES[role], re.fullmatch(_PATTERNS.get(kind, "(?P<name>.+)"), rest)
     kinds = {one.partition(":")[0] for one in (*known.fixed, *known.examples)}
-    if kind not in kinds or fields is None:
+    address = fields and fields.groupdict().get("name" if kind == "searxng" else "url")
+    if kind not in kinds or fields is None or (address and not is_address(address)):
         safe = re.sub(r"@.*@|//.*@|\?.*", "@…@", spec, flags=re.DOTALL)  # no login, no query
         raise ValueError(
             f"role {role} is {safe!r}; expected {' or '.join((*others, 'KIND:NAME'))}, as"
-            f" {' or '.join(known.examples)}, an address without login or query; a key goes into OPENAI_API_KEY"
+            f" {' or '.join(known.examples)}, an address of a host, with a port up to 65535 if any, without login or"
+            " query; a key goes into OPENAI_API_KEY"
         )
     parsed = RoleSpec(role, kind, **fields.groupdict())
     refuse_shadowed(parsed)
