@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import PROJECT
 from test_listwise import StubEmbedder
 
 from nfqa.files.records import Answer, Question
+from nfqa.job import LABELS
 from nfqa.metrics.flags import (
+    FLAGS,
+    HARMS,
     LAST,
+    SCORE_KINDS,
     describe_answers,
     flag_answers,
+    is_harmed,
     join_flags,
     judge_guarded,
+    name_kind,
     remove_question,
     seems_english,
 )
 from nfqa.metrics.listwise import judge_by_vectors, make_zero_shot
 from nfqa.metrics.references import Draw
-from nfqa.metrics.systems import drop_flagged
+from nfqa.metrics.systems import drop_harmed
 from reproduction.studies.attacks import stuff_keywords
 
 QUESTION = "Why is the sky blue?"
@@ -61,9 +70,65 @@ def test_an_answer_has_the_flags_that_its_words_earn(text: str, flags: str) -> N
     assert flag(text, REFERENCE) == flags
 
 
-def test_an_answer_that_is_flagged_as_long_or_short_alone_counts() -> None:
-    scores = pd.DataFrame({"flags": ["", "length; one_word", "empty; length"], "score": 1.0, "missing": ""})
-    assert drop_flagged(scores).missing.tolist() == ["", "", "flagged"]
+@pytest.mark.parametrize(
+    ("flags", "metric", "signature", "harmed"),
+    [
+        ("", "pd", "pd:agg:sum", False),
+        ("length; one_word; repeats_itself", "rouge1", "rouge", False),
+        ("length; empty", "da", "detector:1", True),
+        ("copies_view", "da", "detector:1", False),
+        ("copies_view", "pd", "pd:agg:sum", True),
+        ("copies_view", "pd_share", "pd:agg:sum", True),
+        ("copies_view", "coverage", "cosine:nearest_sentence", True),
+        ("copies_view", "coverage", "reader:0c64|base:gguf", False),
+        ("copies_reference", "listwise", "judge:m|method:listwise", True),
+        ("copies_reference", "pointwise", "judge:m|method:pointwise", False),
+        ("copies_reference", "coverage", "", False),
+        ("not_english", "embedded_judge", "embedded_judge|weights:trained", True),
+        ("not_english", "rouge2", "rouge", False),
+        ("verdict_mark", "da", "judge:m|own", True),
+        ("verdict_mark", "da", "detector:1", False),
+        ("repeats_question; copies_view", "coverage", "reader:1", False),
+        ("repeats_question; copies_reference", "coverage", "reader:1", False),
+        ("copies_view", "a score of the user", "", True),  # nobody knows what harms it
+        ("length", "a score of the user", "", False),
+        ("a flag of the user", "da", "detector:1", True),
+        ("length;copies_reference", "rougel", "rouge", True),
+    ],
+)
+def test_a_flag_harms_the_scores_that_it_misleads_alone(flags: str, metric: str, signature: str, harmed: bool) -> None:
+    assert is_harmed(flags, metric, signature) == harmed
+    scores = pd.DataFrame({"flags": [flags], "metric": metric, "signature": signature, "score": 1.0, "missing": ""})
+    dropped = drop_harmed(scores)
+    assert dropped.missing.tolist() == ["flagged" if harmed else ""]
+    assert dropped.score.isna().tolist() == [harmed]
+
+
+def test_every_score_of_the_command_has_a_kind_and_every_flag_is_in_the_table() -> None:
+    made = [*((metric, "") for metric in LABELS), ("coverage", "reader:1"), ("da", "judge:1")]
+    assert {name_kind(*each) for each in made} == {*SCORE_KINDS}
+    assert list(HARMS) == list(FLAGS)
+    assert {kind for kinds in HARMS.values() for kind in kinds} == {*SCORE_KINDS}
+
+
+def test_the_table_of_harm_in_the_docs_is_that_of_the_code() -> None:
+    text = (PROJECT / "docs" / "formats.md").read_text()
+    head, _, *lines = re.search(r"^\| flag \|.*\n(\|.*\n)+", text, re.MULTILINE)[0].splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in (head, *lines)]
+    assert rows[0] == ["flag", *SCORE_KINDS.values(), "reason"]
+    documented = {
+        row[0].strip("`"): tuple(kind for kind, cell in zip(SCORE_KINDS, row[1:], strict=False) if cell == "harms")
+        for row in rows[1:]
+    }
+    assert documented == HARMS
+    assert all(row[-1] for row in rows)
+
+
+@pytest.mark.parametrize("flags", [True, 1.5])
+def test_flags_that_are_no_text_are_refused(flags: object) -> None:
+    scores = pd.DataFrame({"flags": [None, flags], "metric": "da", "score": 1.0, "missing": ""})
+    with pytest.raises(ValueError, match=rf"flags is {flags}; expected names"):
+        drop_harmed(scores)
 
 
 VIEWS = ("It helps. Nobody can show off costly shoes to anyone.", "It harms. Clothes are a way to say who one is.")

@@ -365,6 +365,33 @@ def test_systems_are_compared_on_the_questions_that_both_have_a_score_for() -> N
         nfqa.compare(numbered, "1")
 
 
+def test_a_summary_excludes_a_flagged_answer_from_the_scores_that_its_flag_harms_or_keeps_it() -> None:
+    view = "Uniforms make all pupils equal in class."
+    lines = [
+        {"question": f"Uniforms {n}?", "partial_answers": [view], "answers": [
+            {"system": "quotes", "text": view}, {"system": "old", "text": f"Some say {n} times that they help."},
+        ]} for n in range(2)
+    ]  # fmt: skip
+    frames = nfqa.read(lines)
+    covered, aware = nfqa.coverage(frames, LetterEmbedder()), nfqa.dispute_awareness(frames)
+    scores = pd.concat([covered, covered.assign(signature="reader:1"), aware])
+    quoted = scores[scores.system == "quotes"]
+    assert set(quoted["flags"]) == {"copies_view"}
+    by = {"by": ["metric", "signature"]}
+    for flagged, counts in (("exclude", [0, 2]), ("keep", [2, 2])):  # by vectors, and by SmolLM2
+        rows = nfqa.summarise(scores, flagged=flagged, **by).query("system == 'quotes'")
+        assert sorted(rows[rows.metric == "coverage"].n) == counts
+        assert rows[rows.metric == "da"].n.tolist() == [2]
+        apart = nfqa.compare(scores, "old", flagged=flagged, **by)
+        assert sorted(apart[apart.metric == "coverage"].n) == counts
+        assert apart[apart.metric == "da"].n.tolist() == [2]
+    by_reader = scores[scores.signature == "reader:1"]
+    assert nfqa.summarise(by_reader, by="dataset").n.tolist() == [2, 2, 2], "its kind is known without the column"
+    assert nfqa.summarise(covered.drop(columns=["metric", "signature"]), by=[]).dropped.max() == 2
+    with pytest.raises(ValueError, match="flagged is 'drop'; expected exclude or keep"):
+        nfqa.summarise(scores, flagged="drop")
+
+
 def test_scores_have_the_flags_of_their_answers_that_concern_who_scores() -> None:
     german = "Wasser kocht auf Meereshöhe bei hundert Grad, weiter oben früher, weil der Luftdruck dort sinkt."
     answers = [{"id": "a", "text": f"{german} {german}"}, {"id": "b", "text": "Yes"}]

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow
 import pyarrow.parquet
@@ -68,12 +69,15 @@ def test_scores_are_those_of_the_library(lines: Path) -> None:
     assert len(both) == 10 * 2 * 3
     assert (both.score == both.score_whole).all()
     means = both.groupby("metric").score.mean()
-    assert summary[summary.system == ""].set_index("metric").value.to_dict() == pytest.approx(means.to_dict())
+    unharmed = summary[summary.answers == "unharmed"]
+    assert unharmed[unharmed.system == ""].set_index("metric").value.to_dict() == pytest.approx(means.to_dict())
     blank = {"keep_default_na": False, "na_values": {"low": "", "high": ""}}  # all alike: no interval
     pd.testing.assert_frame_equal(pd.read_csv(lines.parent / "out" / "summary.csv", **blank), summary)
-    of_library = nfqa.summarise(read_scores(lines), by=["metric"]).sort_values(["metric", "system"], ignore_index=True)
-    sorted_rows = summary.drop(columns=["label", "signature"]).sort_values(["metric", "system"], ignore_index=True)
-    pd.testing.assert_frame_equal(of_library, sorted_rows, rtol=1e-12)
+    for answers, flagged in (("unharmed", "exclude"), ("all", "keep")):
+        of_library = nfqa.summarise(read_scores(lines), by=["metric"], flagged=flagged)
+        of_command = summary[summary.answers == answers].drop(columns=["label", "answers", "signature"])
+        sides = [rows.sort_values(["metric", "system"], ignore_index=True) for rows in (of_library, of_command)]
+        pd.testing.assert_frame_equal(*sides, rtol=1e-12)
 
 
 KINDS = ["nested.jsonl", "rows.jsonl", "table.csv", "table.tsv", "rows.parquet", "released.jsonl"]
@@ -124,18 +128,40 @@ def test_library_and_command_give_equal_scores_of_each_kind_of_file(
     assert (tmp_path / "library" / "summary.csv").read_bytes() == (tmp_path / "command" / "summary.csv").read_bytes()
 
 
-def test_flagged_answers_count_in_no_mean_and_are_counted(tmp_path: Path) -> None:
+def test_a_flagged_answer_counts_in_no_mean_that_its_flag_harms_and_in_all_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     lines = [make_line(number) for number in range(6)]
     for line in lines:
-        line["answers"].append({"system": "z", "text": line["question"]})
+        line["answers"].append({"system": "z", "text": line["references"][0]})
     write_items(tmp_path / "answers.jsonl", lines)
-    summary = run(tmp_path / "answers.jsonl").query("metric == 'rougel'").set_index("system")
-    assert summary.loc["z", ["n", "dropped", "dropped_because"]].tolist() == [0, 6, "flagged: 6"]
+    out = tmp_path / "out"
+    assert main(["score", str(tmp_path / "answers.jsonl"), f"--out={out}", "--methods=rouge,da", "--shard=4"]) == 0
+    printed = capsys.readouterr().out
     scores = read_scores(tmp_path / "answers.jsonl")
-    assert set(scores[scores.system == "z"]["flags"]) == {"repeats_question"}
+    assert set(scores[scores.system == "z"]["flags"]) == {"copies_reference"}
     assert scores.score.notna().all()
-    warnings = pd.read_csv(tmp_path / "out" / "warnings.csv", index_col="what")["count"]
-    assert warnings["flag repeats_question"] == 6
+    summary = pd.read_csv(out / "summary.csv", keep_default_na=False, na_values={"value": "", "low": "", "high": ""})
+    rows = summary.set_index(["metric", "answers", "system"])
+    counts = ["n", "dropped", "dropped_because"]
+    assert rows.loc[("rougel", "unharmed", "z"), counts].tolist() == [0, 6, "flagged: 6"]
+    assert np.isnan(rows.loc[("rougel", "unharmed", "z")].value)
+    for answers in ("all", "unharmed"):
+        assert rows.loc[("da", answers, "z"), counts].tolist() == [6, 0, ""], "D.A. sees no reference"
+    assert rows.loc[("rougel", "all", "z"), counts].tolist() == [6, 0, ""]
+    assert rows.loc[("rougel", "all", "z")].value == pytest.approx(1)
+    means = scores[scores.metric == "rougel"].groupby(["question", "system"]).score.mean().unstack()
+    assert rows.loc[("rougel", "all", "")].value == pytest.approx(means.mean(axis=1).mean())
+    assert rows.loc[("rougel", "unharmed", "")].value == pytest.approx(means[["x", "y"]].mean(axis=1).mean())
+    differences = pd.read_csv(out / "differences.csv").set_index(["metric", "answers", "system"])
+    assert differences.loc[("rougel", "unharmed", "z"), ["n", "dropped"]].tolist() == [0, 6]
+    assert differences.loc[("rougel", "all", "z")].value == pytest.approx((means.z - means.x).mean())
+    assert differences.loc[("da", "unharmed", "z")].n == 6
+    warnings = pd.read_csv(out / "warnings.csv", index_col="what")["count"]
+    assert warnings["flag copies_reference"] == 6
+    assert "mean with flagged answers (questions)" in printed
+    assert "1.000 (6)" in printed.partition("mean with flagged answers")[2]
+    assert "answers in no mean of ROUGE-1, ROUGE-2, ROUGE-L: flagged: 6" in printed
 
 
 def test_empty_answers_are_rows_and_systems_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -150,7 +176,7 @@ def test_empty_answers_are_rows_and_systems_are_compared(tmp_path: Path, capsys:
     assert "scoring by rouge: 100 %" in printed.err
     scores = read_scores(tmp_path / "answers.jsonl")
     assert scores[scores.missing == "empty answer"].metric.sort_values().tolist() == METRICS
-    differences = pd.read_csv(out / "differences.csv").set_index("metric").loc["rougel"]
+    differences = pd.read_csv(out / "differences.csv").set_index(["metric", "answers"]).loc["rougel", "unharmed"]
     gaps = scores[scores.metric == "rougel"].pivot(index="question", columns="system", values="score")
     expected = ["y", "x", 5, pytest.approx((gaps.y - gaps.x).mean())]
     assert differences[["system", "difference_from", "n", "value"]].tolist() == expected
@@ -164,10 +190,11 @@ def test_the_first_system_and_empty_answers_are_the_same_whatever_the_shard(tmp_
     for each in lines[3]["answers"]:
         each["text"] = ""
     write_items(tmp_path / "answers.jsonl", lines)
-    summary = run(tmp_path / "answers.jsonl", shard=shard).query("metric == 'rougel'").set_index("system")
+    summary = run(tmp_path / "answers.jsonl", shard=shard).query("metric == 'rougel' and answers == 'all'")
+    summary = summary.set_index("system")
     assert list(summary.index) == ["", "x", "y"]
     assert summary.dropped_because.tolist() == ["empty answer: 3", "empty answer: 2", "empty answer: 1"]
-    differences = pd.read_csv(tmp_path / "out" / "differences.csv").query("metric == 'rougel'")
+    differences = pd.read_csv(tmp_path / "out" / "differences.csv").query("metric == 'rougel' and answers == 'all'")
     assert differences[["system", "difference_from", "n", "dropped"]].values.tolist() == [["y", "x", 4, 2]]
     scores = read_scores(tmp_path / "answers.jsonl").query("metric == 'rougel'")
     assert scores[["question", "answer"]].values.tolist() == [[f"q{n}", name] for n in range(6) for name in "xy"]
@@ -214,7 +241,7 @@ def test_systems_without_a_shared_question_are_scored(tmp_path: Path, capsys: py
     write_items(tmp_path / "answers.jsonl", lines)
     assert main(["score", str(tmp_path / "answers.jsonl"), f"--out={tmp_path}/out", "--methods=rouge"]) == 0
     assert "minus" not in capsys.readouterr().out
-    assert pd.read_csv(tmp_path / "out" / "differences.csv").n.tolist() == [0, 0, 0]
+    assert pd.read_csv(tmp_path / "out" / "differences.csv").n.tolist() == [0, 0, 0] * 2
 
 
 def test_answers_beside_other_questions_need_a_folder_of_their_own(tmp_path: Path) -> None:

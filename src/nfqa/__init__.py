@@ -78,9 +78,10 @@ def score(
         or GPU; gpus: of each worker, such as 0.5; shard: lines of a part, which is written whole or not at all, and
         again where its answers, model or code changed; skip_bad: skip invalid lines, and list them; dry_run: estimate
         time and cost, score and write nothing (`nfqa.scoring.estimate`).
-    Returns: a row per metric and system ("" for all answers): metric, label (with the direction where lower is
-        better), `value`, the mean over questions of an answer's score, with its 95 % interval `low` to `high`, n
-        questions, dropped answers and why. An answer with `flags` other than "length" and "one_word" counts in no mean.
+    Returns: two rows per metric and system ("" for all answers), by the column answers: "unharmed", without an answer
+        whose `flags` harm this score, by the table in docs/formats.md, and "all", with it. metric, label (with the
+        direction where lower is better), `value`, the mean over questions of an answer's score, with its 95 % interval
+        `low` to `high`, n questions, dropped answers and why.
     Raises: ValueError naming file, line and field for what doesn't fit, or where no line is left, an input lies in the
         folder, the folder holds other files than a run's, an edited one, or scores of another file, or another run
         writes there.

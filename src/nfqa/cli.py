@@ -157,16 +157,22 @@ def _warn(summary: pd.DataFrame, reader: str | None) -> Iterator[str]:
 
 
 def _tabulate(summary: pd.DataFrame, folder: Path) -> Iterator[str]:
-    """Lines: the means under each metric, of all answers and each system, then why scores are missing, and warnings."""
+    """Lines: the means under each metric, of all answers and each system, then why scores are missing, and warnings.
+
+    Means are without the answers whose flags harm a score; those that are others with them follow.
+    """
     import pandas as pd
 
     cells = summary["value"].map("{:,.3f}".format) + " (" + summary.n.astype(str) + ")"
     whole = "(all answers)" if "all answers" in set(summary.system) else "all answers"
-    table = summary.assign(cell=cells.where(summary.n > 0), system=summary.system.replace("", whole))
-    systems = table.system.unique()
-    wide = table.pivot(index="label", columns="system", values="cell")
-    wide = wide.reindex(index=table.label.unique(), columns=systems[:_MOST_SYSTEMS])
-    yield wide.rename_axis(index=None, columns="mean (questions)").to_string(na_rep="–", line_width=None)
+    both = summary.assign(cell=cells.where(summary.n > 0), system=summary.system.replace("", whole))
+    systems = both.system.unique()
+    table = both[both.answers == "unharmed"]
+    harmed = set(table.label[table.dropped_because.str.contains("flagged: ")])
+    with_flagged = both[(both.answers == "all") & both.label.isin(harmed)]
+    yield _tabulate_means(table, systems, "mean (questions)")
+    if len(with_flagged):
+        yield "\n" + _tabulate_means(with_flagged, systems, "mean with flagged answers (questions)")
     if len(systems) > _MOST_SYSTEMS:
         yield f"... and {len(systems) - _MOST_SYSTEMS:,} more systems in summary.csv"
     if (file := folder / "differences.csv").exists():
@@ -174,7 +180,7 @@ def _tabulate(summary: pd.DataFrame, folder: Path) -> Iterator[str]:
         names = ["system", "difference_from"]
         rows = pd.read_csv(file, keep_default_na=False, na_values=numbers, dtype=dict.fromkeys(names, str))
         rows[names] = rows[names].replace(r"^'(?=[=@+\t-])", "", regex=True)  # as `escape_formula` wrote it
-        yield from _tabulate_differences(rows[rows.n > 0])
+        yield from _tabulate_differences(rows[(rows.n > 0) & (rows.answers == "unharmed")])
     missing = table[(table.system == whole) & (table.dropped > 0)]
     for reason, rows in missing.groupby("dropped_because", sort=False):
         yield f"answers in no mean of {', '.join(rows.label)}: {reason}"
@@ -184,6 +190,13 @@ def _tabulate(summary: pd.DataFrame, folder: Path) -> Iterator[str]:
     warnings = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count)
     if warnings:
         yield f"warnings: {warnings}"
+
+
+def _tabulate_means(rows: pd.DataFrame, systems: Sequence[str], title: str) -> str:
+    """The column `cell`, a row per label and a column per system."""
+    wide = rows.pivot(index="label", columns="system", values="cell")
+    wide = wide.reindex(index=rows.label.unique(), columns=systems[:_MOST_SYSTEMS])
+    return wide.rename_axis(index=None, columns=title).to_string(na_rep="–", line_width=None)
 
 
 def _tabulate_differences(rows: pd.DataFrame) -> Iterator[str]:

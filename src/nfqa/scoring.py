@@ -256,12 +256,13 @@ def _summarise(job: Job, parts: Sequence[Part]) -> pd.DataFrame:
     """Write summary.csv by `summarise_systems`, scores.csv, differences.csv, warnings.csv, and skipped.csv if need be.
 
     Warnings are what `Frames.warnings` and flags count. scores.csv holds the parts where they have at most 100,000
-    rows. differences.csv is by `compare_systems`, from the system that comes first.
+    rows. differences.csv is by `compare_systems`, from the system that comes first. Means and differences are with and
+    without the answers whose flags harm a score, as the column `answers` says.
     Raises: ValueError where no line is left.
     """
     import pandas as pd
 
-    from nfqa.metrics.systems import average_answers, compare_systems, summarise_systems
+    from nfqa.metrics.systems import average_answers, compare_systems, count_both_ways, summarise_systems
 
     files = [job.find(method, part.number) for method in job.methods for part in parts]
     notes = list(map(read_note, files))
@@ -271,14 +272,16 @@ def _summarise(job: Job, parts: Sequence[Part]) -> pd.DataFrame:
     if skipped := [why for note in of_parts for why in note["skipped"]]:
         tables["skipped"] = pd.DataFrame({"why": skipped})
     if rows:
-        columns = ["question", "answer", "system", "metric", "score", "missing", "flags"]
+        columns = ["question", "answer", "system", "metric", "score", "missing", "flags", "signature"]
+        by = ["metric", "answers"]
         signatures = ChainMap(*(note["signatures"] for note in notes))  # the first part that has one
-        means, lost = average_answers((pd.read_parquet(file, columns=columns) for file in files), every="")
-        tables["summary"] = summarise_systems(means, lost)
+        of_files = (pd.read_parquet(file, columns=columns) for file in files)
+        means, lost = average_answers(map(count_both_ways, of_files), by, every="")
+        tables["summary"] = summarise_systems(means, lost, by)
         tables["summary"]["signature"] = [signatures.get(metric, "") for metric in tables["summary"].metric]
         systems = [name for name in tables["summary"].system.unique() if name]
         if len(systems) > 1:
-            tables["differences"] = compare_systems(means[means.system != ""], systems[0])
+            tables["differences"] = compare_systems(means[means.system != ""], systems[0], by)
         for name in tables.keys() & {"summary", "differences"}:
             tables[name].insert(1, "label", tables[name].metric.map(LABELS))
     if 0 < rows <= _MOST_ROWS:

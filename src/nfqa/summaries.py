@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from nfqa.files.tables import Table
     from nfqa.kernels.correlation import Coefficient
-    from nfqa.metrics.grades import Graders
+    from nfqa.metrics.grades import Flagged, Graders
 
 
 def agreement(
@@ -28,7 +28,7 @@ def agreement(
 
     Formula: Kendall's tau-b, Spearman's rho and Pearson's r of score and grade; 95 % t interval over
     questions. P.D. is lower for better answers, so that its coefficients are negative where it agrees. Coverage of
-    single points of view is averaged over an answer's views first.
+    single points of view is averaged over an answer's views first. Answers with flags count: people graded them too.
     Args: scores: question, score and grade, as all functions here give them where answers had grades, of one metric or
         several; grades: `Frames`, or question, answer, grade, and dataset and system where scores have them too, in
         place of the grades in `scores`; ids are compared as text, and answers that one of the two lacks are counted in
@@ -48,31 +48,38 @@ def agreement(
     return measure_agreement(scores, grades, coefficients=coefficients, least=least, by=by, graders=graders)
 
 
-def summarise(scores: pd.DataFrame, *, by: str | Sequence[str] | None = None) -> pd.DataFrame:
+def summarise(
+    scores: pd.DataFrame, *, by: str | Sequence[str] | None = None, flagged: Flagged = "exclude"
+) -> pd.DataFrame:
     """Each system's mean score, over questions of the mean of its answers to a question; coverage, over views first.
 
     Args: scores: question, system, score and missing, as all functions here give them, of one metric or several below
-        each other (`pandas.concat`); by: as `agreement`.
+        each other (`pandas.concat`); by: as `agreement`; flagged: "exclude" drops an answer from the scores that one of
+        its `flags` harms, as the table in docs/formats.md says (P.D. of an answer that copies the points of view, not
+        its D.A.); "keep" drops none.
     Returns: a row for each way of scoring and system ("" for all answers): the columns that describe the way, system,
         statistic ("mean"), value, low and high (a 95 % interval over questions: Student's t, from five on; for D.A.
         Wilson's), n (questions), dropped (answers without a score), dropped_because and signature.
-    Raises: ValueError for a missing column, or several scores of an answer.
+    Raises: ValueError for a missing column, several scores of an answer, or flags that are no text.
     """
     from nfqa.metrics.grades import summarise
 
-    return summarise(scores, by=by)
+    return summarise(scores, by=by, flagged=flagged)
 
 
-def compare(scores: pd.DataFrame, other: str, *, by: str | Sequence[str] | None = None) -> pd.DataFrame:
+def compare(
+    scores: pd.DataFrame, other: str, *, by: str | Sequence[str] | None = None, flagged: Flagged = "exclude"
+) -> pd.DataFrame:
     """Each system minus another one, paired over the questions for which both have a score.
 
-    Args: scores, by: as `summarise`, whose means may be over different questions; other: the system to compare with.
+    Args: scores, by, flagged: as `summarise`, whose means may be over different questions; other: the system to
+        compare with.
     Returns: a row for each way of scoring and each other system with a name: the columns that describe the way, system,
         difference_from, statistic ("difference"), value, low and high (a 95 % t interval of the paired differences,
         from five questions on), n (questions), resampled, dropped (questions of the system that are not shared) and
         signature.
-    Raises: ValueError for a missing column, an unknown system, or several scores of an answer.
+    Raises: ValueError for a missing column, an unknown system, several scores of an answer, or flags that are no text.
     """
     from nfqa.metrics.grades import compare
 
-    return compare(scores, other, by=by)
+    return compare(scores, other, by=by, flagged=flagged)

@@ -43,8 +43,35 @@ FLAGS = {  # after "It ..."
     "one_word": "is one word",
 }
 NOT_ENGLISH = "not_english"
-# With these alone an answer counts: on the development half people grade short ones 1.2 of 3 on average, long ones 2.6
-TOLD = ("length", "one_word")
+SCORE_KINDS = {  # a flag harms a score by how that reads an answer
+    "vectors": "embedded judge",
+    "references": "language model shown references",
+    "model": "language model shown the answer alone",
+    "detector": "D.A. by the detector",
+    "pd": "P.D. and its share",
+    "coverage": "coverage by vectors",
+    "reader": "coverage by SmolLM2",
+    "rouge": "ROUGE",
+    "bertscore": "BERTScore",
+}
+_KINDS = {"embedded_judge": "vectors", "listwise": "references", "pointwise_ref": "references"}
+_KINDS |= {"pairwise": "references", "pointwise": "model", "da": "detector", "pd": "pd", "pd_share": "pd"}
+_KINDS |= {"coverage": "coverage", "rouge1": "rouge", "rouge2": "rouge", "rougel": "rouge", "bertscore": "bertscore"}
+_KINDS_BY_SIGNATURE = {("da", "judge"): "model", ("coverage", "reader"): "reader"}  # one metric, read in two ways
+# The scores that each flag harms: they say more, or less, of such an answer than a reader would. docs/formats.md has
+# the reasons. `length` harms none: on the development half people grade short answers 1.2 of 3 on average and long
+# ones 2.6.
+HARMS: dict[str, tuple[str, ...]] = {
+    "empty": tuple(SCORE_KINDS),
+    "repeats_question": ("vectors", "detector", "pd", "coverage", "rouge", "bertscore"),
+    "copies_reference": ("vectors", "references", "rouge", "bertscore"),
+    "copies_view": ("pd", "coverage"),
+    "repeats_itself": ("vectors", "detector", "pd"),
+    "length": (),
+    "verdict_mark": ("references", "model"),
+    NOT_ENGLISH: ("vectors", "detector", "pd", "coverage", "reader", "bertscore"),
+    "one_word": (),
+}
 _RUN, _COVERED = 4, 0.5  # words; share of the question's words
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # written without spaces: a letter counts as a word
 _WORD = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+")
@@ -128,6 +155,26 @@ def is_beyond(values: pd.Series, name: str, threshold: float | None = None) -> p
 def join_flags(flagged: pd.DataFrame) -> pd.Series:
     """The names of the flags that hold for each answer, "; " between them, "" for none."""
     return flagged.apply(lambda row: "; ".join(flagged.columns[row]), axis=1).astype(object)
+
+
+def name_kind(metric: str, signature: str) -> str:
+    """Which of SCORE_KINDS a score is, by its metric and the first word of its signature; "" for any other metric."""
+    first = signature.partition(":")[0]
+    return _KINDS_BY_SIGNATURE.get((metric, first)) or _KINDS.get(metric, "")
+
+
+def is_harmed(flags: str, metric: str, signature: str) -> bool:
+    """Whether one of an answer's flags harms a score, by HARMS.
+
+    A metric of another name is harmed by each flag that harms any score, and a flag of another name harms every score.
+    Args: flags: names, ";" between them; signature: of the score, "" where unknown.
+    """
+    kind = name_kind(metric, signature)
+    for flag in filter(None, map(str.strip, flags.split(";"))):
+        harmed = HARMS.get(flag)
+        if harmed is None or kind in harmed or (kind == "" and harmed):
+            return True
+    return False
 
 
 def judge_guarded(

@@ -12,9 +12,10 @@ import pandas as pd
 from nfqa.files.json_lines import refuse_lost_digits, refuse_repeats, suggest
 from nfqa.kernels.correlation import Coefficient
 from nfqa.metrics.statistics import METHODS, average, correlate, count_reasons, list_conditions, require_columns
-from nfqa.metrics.systems import average_answers, compare_systems, summarise_systems
+from nfqa.metrics.systems import average_answers, compare_systems, drop_harmed, summarise_systems
 
 Graders = Literal["one", "mean"]
+Flagged = Literal["exclude", "keep"]
 WAYS = (  # the columns in which the library's functions write how a score was made
     "dataset", "metric", "evaluator", "cache", "variant", "training", "judge", "method", "shots", "form", "reading",
     "output", "signature",
@@ -69,8 +70,8 @@ def list_scores(scores: pd.DataFrame, by: str | Sequence[str] | None = None) -> 
         raise ValueError(f"{len(rows)} scores of {_name(rows, keys)}{hint}; {cure}")
     if not views:
         return scores, ways
-    of_answer = {"grade": "first", "missing": "min", "flags": "first"}
-    rules = {name: rule for name, rule in of_answer.items() if name in scores}
+    of_answer = {"grade": "first", "missing": "min", **dict.fromkeys(("flags", "metric", "signature"), "first")}
+    rules = {name: rule for name, rule in of_answer.items() if name in scores and name not in keys}
     groups = scores.groupby(keys, sort=False, dropna=False, as_index=False)
     return groups.agg({"score": "mean"} | rules), ways
 
@@ -157,19 +158,17 @@ def measure_agreement(
     return average(correlate(graded, methods=coefficients, by=ways))
 
 
-def summarise(scores: pd.DataFrame, *, by: str | Sequence[str] | None) -> pd.DataFrame:
+def summarise(scores: pd.DataFrame, *, by: str | Sequence[str] | None, flagged: Flagged) -> pd.DataFrame:
     """As `nfqa.summarise` has it."""
-    _refuse_by(by)
-    rows, ways = list_scores(scores, by)
+    rows, ways = _list_counted(scores, by, flagged)
     blank = rows.reindex(columns=[*ways, "system"]).astype(object).fillna("")
     summary = summarise_systems(*average_answers([rows.assign(**blank)], ways, every=""), ways)
     return summary[sorted(summary, key="signature".__eq__)]  # the longest comes last
 
 
-def compare(scores: pd.DataFrame, other: str, *, by: str | Sequence[str] | None) -> pd.DataFrame:
+def compare(scores: pd.DataFrame, other: str, *, by: str | Sequence[str] | None, flagged: Flagged) -> pd.DataFrame:
     """As `nfqa.compare` has it."""
-    _refuse_by(by)
-    rows, ways = list_scores(scores, by)
+    rows, ways = _list_counted(scores, by, flagged)
     require_columns(rows, ["system"])
     blank = rows.reindex(columns=[*ways, "system"]).astype(object).fillna("")
     systems = blank.system.unique()
@@ -181,6 +180,17 @@ def compare(scores: pd.DataFrame, other: str, *, by: str | Sequence[str] | None)
     named = rows.assign(**blank).loc[(blank.system != "") | (other == "")]
     differences = compare_systems(average_answers([named], ways)[0], other, ways)
     return differences[sorted(differences, key="signature".__eq__)]
+
+
+def _list_counted(
+    scores: pd.DataFrame, by: str | Sequence[str] | None, flagged: Flagged
+) -> tuple[pd.DataFrame, list[str]]:
+    """As `list_scores`, by "exclude" without the scores that flags harm. Raises: ValueError for another `flagged`."""
+    if flagged not in get_args(Flagged):
+        raise ValueError(f"flagged is {flagged!r}; expected {' or '.join(get_args(Flagged))}")
+    _refuse_by(by)
+    rows, ways = list_scores(scores, by)
+    return (drop_harmed(rows) if flagged == "exclude" else rows), ways
 
 
 def _refuse_by(by: str | Sequence[str] | None) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from nfqa.metrics.flags import TOLD
+from nfqa.metrics.flags import is_harmed
 from nfqa.metrics.statistics import average, iterate_groups, list_conditions, subtract
 from nfqa.models.embed import Embedder
 from nfqa.models.reader import Reader
@@ -43,16 +43,14 @@ def average_answers(
 ) -> tuple[pd.DataFrame, pd.Series]:
     """The mean score of each system's answers to a question, and how many answers have none, by the reason.
 
-    Answers with `flags` other than TOLD have no score here.
-    Args: parts: frames with question, system, score, missing, maybe flags, and those of `by`, "" where they don't
-        apply; only their means are held in memory; by: the columns that distinguish ways of scoring; every: what the
-        system of all answers together is called, which are then counted too.
+    Args: parts: frames with question, system, score, missing, and those of `by`, "" where they don't apply; only their
+        means are held in memory; by: the columns that distinguish ways of scoring; every: what the system of all
+        answers together is called, which are then counted too.
     Returns: a row for each set of `by`, system and question, with the mean as measured; and counts by `by`, system and
         missing.
     """
     keys, sums, lost = [*by, "system"], [], []
     for scores in parts:
-        scores = drop_flagged(scores) if "flags" in scores else scores
         if every is not None:
             scores = pd.concat([scores.assign(system=every), scores[scores.system != every]])
         sums.append(scores.groupby([*keys, "question"], sort=False).score.agg(["sum", "count"]))
@@ -102,11 +100,25 @@ def compare_systems(means: pd.DataFrame, other: str, by: Sequence[str] = ("metri
     return rows.astype({"n": int, "dropped": int, **dict.fromkeys(columns[:3], float)})
 
 
-def drop_flagged(scores: pd.DataFrame) -> pd.DataFrame:
-    """Scores without those of answers that have `flags` beside TOLD: missing, as "flagged"."""
-    flagged = scores["flags"].fillna("").str.split("; ").map(lambda each: not {*each} <= {"", *TOLD}).astype(bool)
-    missing = scores.missing.mask(flagged & (scores.missing == ""), "flagged")
-    return scores.assign(score=scores.score.mask(flagged), missing=missing)
+def drop_harmed(scores: pd.DataFrame) -> pd.DataFrame:
+    """Scores without those that a flag of their answer harms, by `is_harmed`: missing, as "flagged".
+
+    Args: scores: score, missing and, where there are any, flags, metric, signature.
+    Raises: ValueError for flags that are no text.
+    """
+    if "flags" not in scores:
+        return scores
+    kinds = scores.reindex(columns=["flags", "metric", "signature"]).astype(object).fillna("")
+    if odd := [flags for flags in kinds["flags"].unique() if not isinstance(flags, str)]:
+        raise ValueError(f"flags is {odd[0]!r}; expected names such as 'copies_view; length', or \"\" for none")
+    harmed = pd.Series([is_harmed(*map(str, row)) for row in kinds.to_numpy()], scores.index, dtype=bool)
+    missing = scores.missing.mask(harmed & (scores.missing == ""), "flagged")
+    return scores.assign(score=scores.score.mask(harmed), missing=missing)
+
+
+def count_both_ways(scores: pd.DataFrame) -> pd.DataFrame:
+    """Scores twice, as `answers` says: "unharmed", by `drop_harmed`, then "all", the flagged ones too."""
+    return pd.concat([drop_harmed(scores).assign(answers="unharmed"), scores.assign(answers="all")])
 
 
 def _split(scores: pd.DataFrame, *others: str) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
