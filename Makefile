@@ -86,6 +86,7 @@ help: ## list targets and variables
 	@echo "  OUT=          for score: output folder, by default build/scores/NAME; METHODS=, a subset of pd,da,coverage,linkage,rouge,"
 	@echo "                bertscore; with a language model also pointwise,pointwise_ref,pairwise; ENGINE=local, ray or ray:ADDRESS"
 	@echo "  TEMPLATE=     for score: a new .csv file; an example table is written there"
+	@echo "  QUESTIONS=debateqa  for debateqa, debateqa/NAME, status, check, fetch: DebateQA's own questions, fetched; output: build/debateqa/"
 	@echo "  QUESTIONS=    for score, where ANSWERS holds {id, generation} lines: the file of questions, like DebateQA's test.jsonl"
 	@echo "                for debates: a file of {question} lines, like data/sample/debate_questions.jsonl"
 	@echo "  DOCUMENTS=    for debates: a folder of .txt, .html and .jsonl files, like data/sample/debate_documents"
@@ -205,6 +206,12 @@ bench: $(READY_DEV) ## measure speed, as ratios to a named reference implementat
 	$(VENV)/bin/python bench/judge.py
 	$(VENV)/bin/python bench/search.py
 	$(VENV)/bin/python bench/perplexity.py
+
+linkage: $(READY) FORCE ## run every LINKAGE artefact
+	@$(RUN) run linkage
+
+debateqa: $(READY) FORCE ## run every DebateQA artefact; with QUESTIONS=debateqa those that can use its own questions, into build/debateqa/
+	@$(RUN) run debateqa
 
 linkage/%: $(READY) FORCE
 	@$(RUN) run 'linkage/$*'

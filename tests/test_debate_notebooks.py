@@ -28,8 +28,9 @@ def test_a_set_whose_claims_have_too_few_perspectives_is_refused(monkeypatch, tm
         )
 
     monkeypatch.setattr(Lab, "load", load_few)
-    with pytest.raises(ValueError, match="sample_debateqa_test: no question has 3 partial answers"):
-        run_notebook("debateqa/table_05_prompts", out=tmp_path, tags=ASKED)
+    for questions, name in (("debatewise", "debatewise"), ("debateqa", "debateqa_test")):
+        with pytest.raises(ValueError, match=f"sample_{name}: no question has 3 partial answers"):
+            run_notebook("debateqa/table_05_prompts", out=tmp_path, tags=ASKED, questions=questions)
 
 
 def test_reading_prompt_and_completion_together_finds_the_prompts_own_digits(tmp_path):
@@ -65,9 +66,9 @@ def test_the_released_prompt_is_counted_and_not_kept_and_its_script_reads_1_what
 def test_the_released_number_is_run_with_the_test_split_and_published_for_the_scripts_models_alone(
     tmp_path, monkeypatch, folders
 ):
-    tags, model = ("parameters", "setup", "released"), f"path:{folders['gpt2']}"
+    tags, model, options = ("parameters", "setup", "released"), f"path:{folders['gpt2']}", {"questions": "debateqa"}
     monkeypatch.setenv("NFQA_DEVICE", "cpu")
-    result = run_notebook("debateqa/pd_variants", out=tmp_path, tags=tags, evaluator=model)
+    result = run_notebook("debateqa/pd_variants", out=tmp_path, tags=tags, evaluator=model, **options)
     (row,) = result["released_number"].to_dict("records")
     assert (row["metric"], row["evaluator"], row["variant"], row["n"]) == ("pd", "gpt2", "script", 8)
     answers, views = result["joined"], result["test"].views.groupby("question")
@@ -80,12 +81,14 @@ def test_the_released_number_is_run_with_the_test_split_and_published_for_the_sc
     assert row["value"] == pytest.approx(sum(values) / len(values), rel=1e-5)
 
     monkeypatch.setattr(Lab, "evaluator", result["lab"].evaluator)  # in GPT-2's place
-    result = run_notebook("debateqa/pd_variants", out=tmp_path, tags=tags, evaluator="hf:gpt2@main")
+    result = run_notebook("debateqa/pd_variants", out=tmp_path, tags=tags, evaluator="hf:gpt2@main", **options)
     (row,) = result["released_number"].to_dict("records")
     assert (row["metric"], row["statistic"], "evaluator" in row) == ("released_script", "mean_pd", False)
     assert "wrap:plain:'{answer}<|endoftext|>'" in row["signature"]
-    monkeypatch.setattr(Lab, "has", lambda lab, name: False)
-    assert run_notebook("debateqa/pd_variants", out=tmp_path, tags=tags, evaluator=model)["released_number"].empty
+    options["questions"] = "overton"
+    assert run_notebook("debateqa/pd_variants", out=tmp_path, tags=tags, evaluator=model, **options)[
+        "released_number"
+    ].empty
 
 
 BASELINES = "direct_score g_eval_steps g_eval count_povs"

@@ -1,18 +1,27 @@
-"""Runs of artefacts on debatable questions: files that may be absent, the evaluator role, the lab."""
+"""Runs of artefacts on debatable questions: DebateQA's own where they are named, local files, the evaluator role."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
+import shutil
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
-from conftest import PROJECT, Checkout, copy_project, write_notebook
+from conftest import NUMBERS, PROJECT, Checkout, copy_project, write_notebook
 from tiny_models import make_tiny_model
 
-from reproduction.data.registry import read_registry
+from reproduction.data.registry import UpstreamFile, read_registry
+from reproduction.keys import list_data, read_record
+from reproduction.notebooks import read_parameters
 from reproduction.open import Lab, open_lab
+from reproduction.papers import list_chosen
+from reproduction.place import find_place
 from reproduction.values import read_values
 
 STUDY = """
@@ -28,22 +37,27 @@ PARAMETERS = "artefact = 'made_up/%s'\ndata = 'full'\nout = ''\nevaluator = ''"
 OPEN = "from reproduction.open import open_lab\nlab = open_lab(artefact, data=data, evaluator=evaluator, out=out)"
 WRITE = (
     "import pandas as pd\n"
-    "row = {'dataset': 's', 'metric': 'ours', 'statistic': 'number', 'value': %s}\n"
-    "lab.write(lab.tidy(pd.DataFrame([row]).assign(signature=lab.roles['evaluator'])))"
+    "row = {'dataset': dataset, 'metric': 'ours', 'statistic': 'number', 'value': value}\n"
+    "lab.write(lab.tidy(pd.DataFrame([row]).assign(signature=lab.roles['evaluator'])), findings=['found'])"
 )
 RESULTS = "build/results/made_up"
+POINTS = [{"point_of_view": f"It is so, for reason {n}.", "explanation": "It has been seen."} for n in range(3)]
+RELEASED = [{"id": str(n), "question": f"Is number {n} so?", "partial_answers": POINTS} for n in range(12)]
 
 
 @pytest.fixture
 def debates(checkout: Checkout, tmp_path: Path) -> Checkout:
-    """Three notebooks: one needs a file that can't be downloaded, one reads it, one goes on without a file."""
+    """Three notebooks: one needs a file that can't be downloaded, one reads it, one can use DebateQA's questions."""
     (checkout.root / "papers" / "made_up.yml").write_text(STUDY)
-    (checkout.root / "papers" / "made_up.csv").unlink()
-    load = "value = len(lab.load('system_answers').questions)"
-    read = "value = lab.read('first').value[0] + 1"
-    count = "value = lab.has('debateqa_test') + len(lab.load('debatewise', limit=2).questions)"
+    numbers = NUMBERS.replace("first,Ours,,antique", "third,Ours,,debatewise").replace("1.00", "3")
+    (checkout.root / "papers" / "made_up.csv").write_text(numbers)
+    load = "dataset, value = 's', len(lab.load('system_answers').questions)"
+    read = "dataset, value = 's', lab.read('first').value[0] + 1"
+    count = "debates = lab.load_debates(questions, limit=7)\ndataset, value = debates.name, len(debates.questions)"
+    parameters = {"third": f"{PARAMETERS}\nquestions = 'debatewise'"}
+    opening = {"third": OPEN.replace("out=out", "out=out, questions=questions")}
     for name, cell in (("first", load), ("second", read), ("third", count)):
-        cells = [PARAMETERS % name, OPEN, cell, WRITE % "value"]
+        cells = [parameters.get(name, PARAMETERS) % name, opening.get(name, OPEN), cell, WRITE]
         write_notebook(checkout.root / "notebooks" / "made_up" / f"{name}.ipynb", cells)
     claims = (PROJECT / "data" / "sample" / "debates.json").read_bytes()
     checkout.environment |= {"DATA": "full", "NFQA_MIRROR": str(tmp_path / "mirror"), "NFQA_LOCAL": str(tmp_path)}
@@ -85,15 +99,120 @@ def test_what_needs_an_absent_file_is_skipped_and_keeps_its_result(debates: Chec
     assert (debates.root / RESULTS / "first.csv").read_bytes() == before
 
 
+class Upstream:
+    """A server on this machine with files in upstream's layout, and the paths that were requested of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.requested = folder, list[str]()
+        upstream = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                upstream.requested.append(self.path.rpartition("/")[2])
+                file = upstream.folder / self.path.lstrip("/")
+                self.send_response(200 if file.is_file() else 404)
+                self.end_headers()
+                self.wfile.write(file.read_bytes() if file.is_file() else b"")
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_address[1]}"
+        Thread(target=self.http.serve_forever, daemon=True).start()
+
+
+@pytest.fixture
+def upstream(debates: Checkout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Upstream]:
+    """In the place of GitHub. It has Debatewise; DebateQA's test split is registered, and comes by `release`."""
+    server = Upstream(tmp_path / "mirror")
+    monkeypatch.setattr(UpstreamFile, "url", property(lambda file: f"{server.url}/{file.relative.as_posix()}"))
+    del debates.environment["NFQA_MIRROR"]
+    debates.environment |= {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+    put(debates, tmp_path / "released", "debateqa_test", "".join(json.dumps(line) + "\n" for line in RELEASED).encode())
+    yield server
+    server.http.shutdown()
+    server.http.server_close()
+
+
+def release(upstream: Upstream) -> None:
+    """Let the server have DebateQA's test split."""
+    shutil.copytree(upstream.folder.with_name("released"), upstream.folder, dirs_exist_ok=True)
+
+
 @pytest.mark.slow
-def test_an_optional_file_that_comes_stales_what_can_use_it(debates: Checkout, tmp_path: Path) -> None:
+def test_a_run_and_a_check_are_the_same_whether_debateqas_own_files_can_be_reached_or_not(
+    debates: Checkout, upstream: Upstream
+) -> None:
+    place, build = find_place(debates.root), debates.root / "build"
     assert debates.run("run", "made_up/third").returncode == 0
-    line = {"id": 1, "question": "why?", "partial_answers": ["Yes."]}
-    put(debates, tmp_path / "mirror", "debateqa_test", (json.dumps(line) + "\n").encode())
-    assert "data debateqa_test changed" in debates.run("status", "made_up/third").stdout
+    assert debates.run("accept", "made_up/third").returncode == 0
+    before, record = (debates.root / f"{RESULTS}/third.csv").read_bytes(), read_record(place, "made_up/third")
+    check = debates.run("check")
+    assert (check.returncode, upstream.requested) == (0, ["debatewise.json"]), check.stderr
+
+    release(upstream)
+    shutil.rmtree(build)
     assert debates.run("run", "made_up/third").returncode == 0
-    assert debates.read(f"{RESULTS}/third.csv") == 3
+    assert (debates.root / f"{RESULTS}/third.csv").read_bytes() == before
+    again = read_record(place, "made_up/third")
+    assert vars(again)["parts"] == vars(record)["parts"]
     assert debates.run("fetch").stdout == "all data is available and verified\n"
+    assert debates.run("check").stdout == check.stdout
+    assert upstream.requested == ["debatewise.json"] * 2, "what no run names is not fetched"
+
+    assert debates.run("fetch", QUESTIONS="debateqa").returncode == 0
+    assert upstream.requested[2:] == ["test.jsonl"]
+    assert "fresh" in debates.run("status", "made_up/third").stdout, "nor does it matter where it lies on the disk"
+    assert debates.run("check").stdout == check.stdout
+
+
+@pytest.mark.slow
+def test_debateqas_own_questions_are_fetched_and_used_where_they_are_named(
+    debates: Checkout, upstream: Upstream
+) -> None:
+    done = debates.run("run", "made_up/third", QUESTIONS="debateqa")
+    assert done.returncode == 1
+    assert re.search(r"debateqa_test: http://127\S+/test\.jsonl could not be fetched .*set NFQA_MIRROR", done.stdout)
+    assert not list((debates.root / "build").rglob("third.csv")), "no other questions take their place"
+
+    release(upstream)
+    done = debates.run("run", "made_up", QUESTIONS="debateqa")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "test.jsonl" in upstream.requested
+    assert re.search(r"Estimate\..*made_up/third +0\.1 min.*1 artefact to run", done.stdout, re.S), "it comes first"
+    assert re.search(r"made_up/third +made +1 +0 +debateqa_test\n.*Nothing is committed", done.stdout)
+    table = read_values(debates.root / "build" / "debateqa" / "results" / "made_up" / "third.csv")
+    assert (table.dataset[0], table.value[0]) == ("debateqa_test", 7)
+    assert not (debates.root / "build" / "results").exists()
+    assert "fresh" in debates.run("status", "made_up/third", QUESTIONS="debateqa").stdout
+    assert debates.run("check", QUESTIONS="debateqa").returncode == 0
+
+
+def test_questions_that_nothing_can_use_are_refused(debates: Checkout) -> None:
+    refusals = {
+        "QUESTIONS is 'my.jsonl'; expected debateqa": debates.run("run", "made_up/third", QUESTIONS="my.jsonl"),
+        "made_up/first does not accept it; unset it, or name made_up/third": debates.run(
+            "run", "made_up/first", QUESTIONS="debateqa"
+        ),
+        "use QUESTIONS=debateqa": debates.run("run", "made_up/third", PARAMS="questions=debateqa"),
+    }
+    for message, done in refusals.items():
+        assert (done.returncode, message in done.stderr) == (2, True), done.stderr
+
+
+def test_an_artefact_that_can_read_an_optional_file_has_a_parameter_that_names_it() -> None:
+    registry = read_registry(PROJECT)
+    optional = {name for name, file in registry.items() if file.optional}
+    for paper, name in list_chosen(PROJECT):
+        artefact = paper.artefacts[name]
+        assert optional.isdisjoint(list_data(PROJECT, artefact, {})), f"{name} reads it by default"
+        assert optional.isdisjoint(artefact.needs_files)
+        parameters = read_parameters(artefact.path)
+        if "questions" in parameters:
+            assert optional & {*list_data(PROJECT, artefact, {"questions": "debateqa"})}, name
+        elif optional & {*artefact.datasets}:
+            assert "preferences" in parameters, name
 
 
 @pytest.mark.slow
@@ -141,9 +260,29 @@ def test_a_lab_loads_what_its_entry_lists(debates: Checkout, monkeypatch: pytest
     lab = open_made_up(debates, monkeypatch)
     assert len(lab.load("debatewise", split="held_out").questions) == 3
     assert lab._describe()["inputs"].keys() == {"sample_debatewise"}
-    assert lab.has("debateqa_test")
+    assert lab.load_debates("debateqa", limit=2).name == "sample_debateqa_test"
+    assert [split.name for split in lab.load_splits()] == ["sample_debateqa_test"]
+    with pytest.raises(ValueError, match="questions is 'debatqa'; expected 'debatewise' or 'debateqa'"):
+        open_made_up(debates, monkeypatch, questions="debatqa")
     with pytest.raises(ValueError, match=r"loads overton but papers/made_up\.yml does not list it under datasets"):
         lab.load("overton")
+
+
+def test_local_files_are_read_together_or_not_at_all(
+    debates: Checkout, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("NFQA_ROOT", str(debates.root))
+    monkeypatch.setenv("NFQA_LOCAL", str(tmp_path))
+    study = debates.root / "papers" / "made_up.yml"
+    study.write_text(study.read_text().replace("needs_files: [", "needs_files: [dev_povs, "))
+    lab, files = open_lab("made_up/first"), ("dev_povs", "system_answers")
+    assert lab.load_all_or_none(*files) == []
+    put(debates, tmp_path, "system_answers", b'{"question": "why?", "answers": {"one": "A."}}\n')
+    assert lab.load_all_or_none(*files) == [], "a row of one file alone would be another row of its name"
+    put(debates, tmp_path, "dev_povs", b'{"dev_index": 1, "question": "why?", "points_of_view": ["Yes.", "No."]}\n')
+    assert [each.name for each in lab.load_all_or_none(*files)] == list(files)
+    lab.data = "sample"
+    assert lab.load_all_or_none(*files) == []
 
 
 def test_a_lab_opens_the_embedded_evaluators_and_the_roles(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from nfqa.files.records import Answer, Question
-from reproduction.data.load import has, load, read_file
+from reproduction.data.load import is_whole, load, read_file
 from reproduction.data.registry import UnreachableError, read_registry
 
 PROJECT = Path(__file__).parents[1]
@@ -124,7 +124,7 @@ def test_what_is_not_fetched_by_all_is_read_where_it_is_there(
     registry.parent.mkdir()
     shutil.copyfile(PROJECT / "data" / "registry.yml", registry)
     file = read_registry(tmp_path)[name]
-    assert not has(name, root=tmp_path)
+    assert is_whole([name], root=tmp_path) == (not file.local), "what can be fetched is missing nowhere"
     with pytest.raises(UnreachableError, match=name):
         load(name, root=tmp_path)
     content = json.dumps(line).encode() + b"\n"
@@ -133,8 +133,8 @@ def test_what_is_not_fetched_by_all_is_read_where_it_is_there(
     path.write_bytes(content)
     digest = hashlib.sha256(content).hexdigest()
     with pytest.raises(ValueError, match=f"has sha256 {digest}, expected {file.sha256}"):
-        has(name, root=tmp_path)
+        load(name, root=tmp_path)
     registry.write_text(registry.read_text().replace(file.sha256, digest))
-    assert has(name, root=tmp_path)
-    assert has(name, data="sample", root=tmp_path) == bool(file.sample)
+    assert is_whole([name], root=tmp_path)
+    assert is_whole([name], data="sample", root=tmp_path) == bool(file.sample)
     assert len(load(name, root=tmp_path).questions) == 1

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 OPTIONS = RunOptions(data="sample", profile="quick")
 SMALLEST = {"limit": QUICK_LIMIT // 2, "resamples": 50}
 QUICK = {"DATA": "sample", "PROFILE": "quick"}
-LOCAL = ["debateqa/table_03_systems", "debateqa/real_views", "debateqa/real_runs"]
+LOCAL = ["debateqa/table_03_systems", "debateqa/found_views", "debateqa/real_views", "debateqa/real_runs"]
 KINDS = ["linkage/table_01", "linkage/table_03", "linkage/table_09", "linkage/figure_07", "linkage/judge_health",
          "debateqa/equation_07", "debateqa/figure_02", "debateqa/figure_03"]  # fmt: skip
 

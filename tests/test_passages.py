@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reproduction.data.load import has, load
+from reproduction.data.load import load
 from reproduction.data.passages import read_passages
 from reproduction.data.web import load_frame
 
@@ -68,7 +68,6 @@ def test_another_shape_is_refused_by_file_line_field_and_what_was_found(
 def test_the_bundled_documents_are_those_of_the_bundled_test_split() -> None:
     result, digest = load_frame("debateqa_passages", data="sample")
     assert len(digest) == 64
-    assert has("debateqa_passages", data="sample", root=Path(__file__).parents[1])
     views = load("debateqa_test", data="sample").views
     named = result.explode("views").dropna(subset="views").groupby("question", sort=False).views.unique().map(sorted)
     texts = load("debateqa_test", data="sample").texts_by_name

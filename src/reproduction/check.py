@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from nfqa.files.json_lines import read_json
-from reproduction.compare import compare_published
+from reproduction.compare import compare_published, tabulate_values
 from reproduction.data.registry import has_file, read_registry
-from reproduction.papers import Artefact, list_chosen, read_papers
+from reproduction.papers import DEBATEQA, Artefact, find_artefact, list_chosen, read_papers
 from reproduction.place import Place
 from reproduction.values import (
     COUNTS,
@@ -71,15 +73,55 @@ def compare_reference(root: Path, place: Place, *, unrun: bool = True) -> pd.Dat
     return pd.concat([pd.DataFrame(columns=columns), *frames], ignore_index=True)[columns]
 
 
+def say_made(place: Place, identifiers: Sequence[str]) -> bool:
+    """Say what a run on DebateQA's own questions made, of which nothing is committed; True where something is wrong.
+
+    Wrong is an artefact that was made without values, or without any file of DebateQA's own.
+    """
+    rows: list[dict[str, Any]] = []
+    for identifier in identifiers:
+        table = _read(place.results / f"{identifier}.csv")
+        if table is None:
+            rows.append({"artefact": identifier, "state": "not made"})
+            continue
+        inputs = read_json(place.results / f"{identifier}.json")["inputs"]
+        files = [name for name in inputs if name.removeprefix("sample_").startswith(DEBATEQA)]
+        is_right = bool(len(table) and files and table.value.notna().any())
+        state = "made" if is_right else "WRONG: no values, or none of DebateQA's files"
+        counts = {"rows": len(table), "rows not run": int(table.value.isna().sum())}
+        rows.append({"artefact": identifier, "state": state} | counts | {"files": ", ".join(files)})
+    made = pd.DataFrame(rows, columns=["artefact", "state", "rows", "rows not run", "files"])
+    print(made.astype({"rows": "Int64", "rows not run": "Int64"}).fillna({"files": ""}).to_string(index=False))
+    print("Nothing is committed to compare these values with: results/ was made without DebateQA's own files.")
+    return not made.state.isin(["made", "not made"]).all()
+
+
+def print_values(root: Path, place: Place, identifiers: Sequence[str]) -> None:
+    """Print each artefact's main values and the paths of its files."""
+    papers = read_papers(root)
+    for identifier in identifiers:
+        paper, name = find_artefact(papers, identifier)
+        values = place.find("results", f"{identifier}.csv")
+        if not values.is_file():
+            continue
+        size = read_json(values.with_suffix(".json")).get("size")
+        title = f"{paper.artefacts[name].label}: {paper.artefacts[name].title}"
+        print(f"\n{identifier}, {title}{f' ({size})' if size else ''}")
+        print(tabulate_values(paper, name, read_values(values)))
+        tables, notebook = place.tables / f"{identifier}.md", place.notebooks / f"{identifier}.ipynb"
+        files = (values, place.find("figures", f"{identifier}.png"), tables, notebook)
+        print(*(f"  {path.relative_to(root)}" for path in files if path.is_file()), sep="\n")
+
+
 def list_files(folder: Path, identifier: str) -> dict[str, Path]:
     """An artefact's files by their ending, below a folder of results and figures."""
     return {ending: folder / where / f"{identifier}{ending}" for ending, where in ENDINGS.items()}
 
 
 def lacks_files(root: Path, artefact: Artefact) -> bool:
-    """Whether a file is not at hand of which some of an artefact's rows are made, where it is."""
+    """Whether a local file is not here of which some of an artefact's rows are made, where it is."""
     files = [read_registry(root)[name] for name in (*artefact.datasets, *artefact.files)]
-    return any((file.optional or file.local) and not has_file(file, root / "build" / "data") for file in files)
+    return any(file.local and not has_file(file, root / "build" / "data") for file in files)
 
 
 def _read(path: Path) -> pd.DataFrame | None:

@@ -18,7 +18,8 @@ from nfqa.files.json_lines import read_json
 from nfqa.files.paths import find_root
 from reproduction.data.registry import UnreachableError
 from reproduction.keys import list_targets
-from reproduction.options import RunOptions, read_choice, read_count, read_options
+from reproduction.options import RunOptions, read_choice, read_count, read_options, read_questions
+from reproduction.papers import list_named
 from reproduction.place import Place
 
 if TYPE_CHECKING:
@@ -84,8 +85,12 @@ def _run(root: Path, command: Command, arguments: argparse.Namespace) -> int:
         raise ValueError("READER is set, but `make score` alone takes it; unset it")
     if command not in (verdicts, make):  # which read none
         roles: dict[Command, list[str]] = {debates: ["searcher"], answers: ["generator"]}
-        artefacts = getattr(arguments, "artefacts", [])
-        options = read_options(root, artefacts, takes=roles.get(command, []), makes=command is not report)
+        questions = "" if command in roles else read_questions()  # of these commands it is a file
+        names = getattr(arguments, "artefacts", [])
+        artefacts = arguments.artefacts = list_named(root, names, questions=questions)
+        arguments.named = [name for name in names if name in artefacts]  # and no paper, which stands for many
+        takes, makes = roles.get(command, []), command is not report
+        options = read_options(root, artefacts, takes=takes, makes=makes, questions=questions)
     try:
         return command(root, options, arguments)
     except UnreachableError as error:
@@ -126,13 +131,14 @@ def score(root: Path, score_file: Callable[[argparse.Namespace], int], arguments
 
 def reproduce(root: Path, options: RunOptions, arguments: argparse.Namespace) -> int:
     """Bring artefacts up to date, and the report where all are made."""
-    from reproduction.check import compare_reference, say_moved
-    from reproduction.plan import describe_target
+    from reproduction.check import compare_reference, print_values, say_made, say_moved
+    from reproduction.plan import describe_target, estimate_run
     from reproduction.runner import reach_data, run_targets
 
     jobs = read_count("JOBS", "how many notebooks run at a time") or 2
     targets = list_targets(root, options, arguments.artefacts)
-    problems = reach_data(root, [target.artefact for target in targets]) if options.data == "full" else []
+    artefacts = [target.artefact for target in targets]
+    problems = reach_data(root, artefacts, options) if options.data == "full" else []
     if problems:
         print("\nThe public data is unavailable:", *(f"  - {line}" for line in problems), sep="\n")
         if arguments.artefacts:
@@ -140,7 +146,10 @@ def reproduce(root: Path, options: RunOptions, arguments: argparse.Namespace) ->
             return 1
         print("Running on the small bundled SAMPLE instead, into build/sample/; it does not reproduce a paper.\n")
         options = replace(options, data="sample")
-    targets = list_targets(root, options, arguments.artefacts)  # an optional file may have come
+    targets = list_targets(root, options, arguments.artefacts)  # a local file may have come
+    if options.questions:
+        for line in estimate_run(root, targets, options):
+            print(line, flush=True)
     failed = run_targets(root, options, targets, jobs=jobs)
     skipped = [target for target in targets if target.lacks]
     print(*(f"{target.identifier}: {describe_target(target)}\n" for target in skipped), sep="", end="")
@@ -149,37 +158,18 @@ def reproduce(root: Path, options: RunOptions, arguments: argparse.Namespace) ->
     if failed:
         print("failed: " + ", ".join(failed), file=sys.stderr)
     place = options.find_place(root)
-    if arguments.artefacts and not failed:
-        _print_values(root, place, arguments.artefacts)
+    is_wrong = bool(options.questions) and say_made(place, arguments.artefacts)
+    if arguments.named and not failed:
+        print_values(root, place, arguments.named)
         if options.variant:
             print("\nTo build its page, run `make report` with the same variables")
-    elif not arguments.artefacts:
-        if run or failed or not (root / "build" / "site" / "index.html").is_file():
+    elif not arguments.named:
+        no_site = not (root / "build" / "site" / "index.html").is_file()
+        if not arguments.artefacts and (run or failed or no_site):
             report(root, options, arguments)
         if (run or failed) and place.is_full:
             say_moved(compare_reference(root, place))
-    return int(bool(failed or {target.identifier for target in skipped} & set(arguments.artefacts)))
-
-
-def _print_values(root: Path, place: Place, identifiers: Sequence[str]) -> None:
-    """Print each artefact's main values and the paths of its files."""
-    from reproduction.compare import tabulate_values
-    from reproduction.papers import find_artefact, read_papers
-    from reproduction.values import read_values
-
-    papers = read_papers(root)
-    for identifier in identifiers:
-        paper, name = find_artefact(papers, identifier)
-        values = place.find("results", f"{identifier}.csv")
-        if not values.is_file():
-            continue
-        size = read_json(values.with_suffix(".json")).get("size")
-        title = f"{paper.artefacts[name].label}: {paper.artefacts[name].title}"
-        print(f"\n{identifier}, {title}{f' ({size})' if size else ''}")
-        print(tabulate_values(paper, name, read_values(values)))
-        tables, notebook = place.tables / f"{identifier}.md", place.notebooks / f"{identifier}.ipynb"
-        files = (values, place.find("figures", f"{identifier}.png"), tables, notebook)
-        print(*(f"  {path.relative_to(root)}" for path in files if path.is_file()), sep="\n")
+    return int(bool(failed or is_wrong or {target.identifier for target in skipped} & {*arguments.named}))
 
 
 def make(root: Path, _: RunOptions, arguments: argparse.Namespace) -> int:
@@ -239,18 +229,19 @@ def verdicts(root: Path, _: RunOptions, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def check(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
+def check(root: Path, options: RunOptions, arguments: argparse.Namespace) -> int:
     """Compare results with the published values and with the reference."""
-    from reproduction.check import check_published, compare_reference, say_moved
+    from reproduction.check import check_published, compare_reference, say_made, say_moved
 
     place = options.find_place(root)
+    is_wrong = bool(options.questions) and say_made(place, arguments.artefacts)
     if options.data == "sample":
         print("sample data has no reference and no published values: nothing to compare")
-        return 0
+        return int(is_wrong)
     published = check_published(root, place)
     wrong = _print_published(published if place.is_full else published[published.value.notna()])
-    if options.profile != "full":
-        return int(wrong)
+    if options.questions or options.profile != "full":
+        return int(wrong or is_wrong)
     moved = say_moved(compare_reference(root, place, unrun=place.is_full))
     return int((moved and place.is_full) or wrong)  # an override may move what it likes
 
@@ -331,6 +322,7 @@ def spot_check(root: Path, options: RunOptions, arguments: argparse.Namespace) -
 
 def report(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
     """Build the report site from the available results."""
+    from reproduction.check import print_values
     from reproduction.site import build_site  # heavy to import
 
     place = replace(options, data="full").find_place(root)  # the sample says nothing of a paper
@@ -341,16 +333,17 @@ def report(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
         raise ValueError("no results for these variables yet; run `make PAPER/NAME` with them first")
     index = build_site(place)
     if options.parameters:  # few, and nowhere else to be seen beside each other
-        _print_values(root, run, names)
+        print_values(root, run, names)
     print(f"report: {index.relative_to(root)}")
     return 0
 
 
-def fetch(root: Path, _options: RunOptions, _: argparse.Namespace) -> int:
+def fetch(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
     """Fetch and verify the data."""
     from reproduction.papers import list_chosen
     from reproduction.runner import reach_data
 
-    problems = reach_data(root, [paper.artefacts[name] for paper, name in list_chosen(root)])
+    chosen = [paper.artefacts[name] for paper, name in list_chosen(root)]
+    problems = reach_data(root, chosen, options)
     print(*(problems or ["all data is available and verified"]), sep="\n")
     return int(bool(problems))

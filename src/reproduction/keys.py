@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -19,7 +19,7 @@ from nfqa.models.roles import EVALUATORS, SMOLLM2, identify_role
 from reproduction.data.registry import has_file, read_registry
 from reproduction.notebooks import hash_cells, hash_imports, hash_json, read_parameters, read_versions
 from reproduction.options import ASKED, RunOptions
-from reproduction.papers import Artefact, Paper, describe_entry, list_chosen
+from reproduction.papers import DEBATEQA, Artefact, Paper, describe_entry, list_chosen
 from reproduction.place import Place, find_committed
 
 QUICK_LIMIT = 8  # questions of each dataset in a quick run
@@ -76,6 +76,8 @@ def choose_parameters(paper: Paper, name: str, options: RunOptions, out: Path) -
         chosen["n_seeds"] = options.seeds
     if options.data == "sample":
         chosen |= dict.fromkeys((*ASKED, "evaluator"), "")
+    if options.questions:
+        chosen["questions"] = options.questions
     chosen |= options.asking | ({"answers": options.answers} if options.answers else {})
     parameters = {key: value for key, value in chosen.items() if key in known} | artefact.parameters
     parameters |= {key: value for key, value in options.roles.items() if key in known} | options.parameters
@@ -107,7 +109,7 @@ def make_key(paper: Paper, name: str, place: Place, options: RunOptions) -> Key:
     parts |= {f"file {path}": hash_file(path) for path in users if path.is_file()}
     parts |= {f"module {module}": digest for module, digest in hash_imports(artefact.path).items()}
     parts |= {f"package {package}": version for package, version in read_versions().items()}
-    data = (*artefact.datasets, *artefact.needs_files)
+    data = list_data(root, artefact, parameters)
     parts |= {f"data {file}": _hash_upstream(root, file, options.data) for file in data}
     parts |= {f"file {file}": _hash_upstream(root, file, "full") for file in artefact.files}
     files = [path for pattern in _BUNDLED for path in root.glob(pattern)]
@@ -132,6 +134,18 @@ def make_key(paper: Paper, name: str, place: Place, options: RunOptions) -> Key:
     )  # fmt: skip
 
 
+def list_data(root: Path, artefact: Artefact, parameters: Mapping[str, Any]) -> list[str]:
+    """The datasets that an artefact reads in a run; an optional one only where a parameter names it.
+
+    Whether its file lies on the disk decides nothing: the same command reads the same data everywhere.
+    """
+    registry, names_optional = read_registry(root), False
+    if parameters.get("questions") == DEBATEQA or parameters.get("preferences"):
+        names_optional = True
+    names = (*artefact.datasets, *artefact.needs_files)
+    return [name for name in names if names_optional or not registry[name].optional]
+
+
 def hash_result(place: Place, identifier: str) -> str:
     """The hash of an artefact's values, "missing" where there are none."""
     file = place.find("results", f"{identifier}.csv")
@@ -143,7 +157,7 @@ def _hash_upstream(root: Path, name: str, data: str) -> str:
     form = f"{file.shape} {file.lowest_label}"
     if data == "sample":
         return f"{form} {hash_file(root / 'data' / 'sample' / file.sample) if file.sample else 'no sample'}"
-    absent = (file.optional or file.local) and not has_file(file, root / "build" / "data")
+    absent = file.local and not has_file(file, root / "build" / "data")
     return f"{form} {'absent' if absent else file.pin}"
 
 
@@ -210,6 +224,12 @@ class Target:
         return 60 * min(self.artefact.minutes, _QUICK_MINUTES if self.options.profile == "quick" else inf)
 
 
+def lacks_answers(artefact: Artefact, parameters: dict[str, Any]) -> bool:
+    """Whether an artefact scores answers to questions that nothing answers: no generator, and no folder."""
+    settings = read_parameters(artefact.path) | parameters
+    return artefact.takes_answers and not (settings.get("generator") or settings.get("answers"))
+
+
 def list_targets(root: Path, options: RunOptions, only: Sequence[str] = ()) -> list[Target]:
     """Every artefact with a notebook, or those named and what they read, in the papers' order, each with its state.
 
@@ -225,6 +245,8 @@ def list_targets(root: Path, options: RunOptions, only: Sequence[str] = ()) -> l
         target = Target(paper, name, settings)
         files = [registry[file] for file in target.artefact.needs_files]
         lacks = [file.path for file in files if not (file.sample if is_sample else has_file(file, store))]
+        if settings.questions and lacks_answers(target.artefact, choose_parameters(paper, name, settings, Path())):
+            lacks.append("answers to DebateQA's questions (GENERATOR= or ANSWERS=)")
         read = [other for other in map(targets.get, target.reads) if other]
         lost = [t for t in read if t.lacks and hash_result(place, t.identifier) == "missing"]
         lacks += [f"results of {t.name}" for t in lost]

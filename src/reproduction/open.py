@@ -17,7 +17,7 @@ from nfqa.opening import Asking
 from reproduction.figures import add_note, save_figure, use_style
 from reproduction.judging import read_prompt_set
 from reproduction.notebooks import list_functions, read_parameters, read_versions
-from reproduction.papers import find_artefact, hash_code, read_papers, show_name
+from reproduction.papers import DEBATEQA, find_artefact, hash_code, read_papers, show_name
 from reproduction.place import find_place
 from reproduction.roles import Roles
 
@@ -69,43 +69,69 @@ class Lab(Roles):
         self._check_listed(name, "loads", "datasets", "needs_files")
         return self.use(load(name, data=self.data, root=self.root, **options))
 
-    def load_debates(self, *, limit: int | None = None, fewest: int = 1) -> QuestionSet:
-        """Debatable questions: DebateQA's test split where its file is at hand, else claims of Debatewise in its place.
+    def load_all_or_none(self, *names: str) -> list[QuestionSet]:
+        """Datasets of which some are local files, or nothing where one of these is not here.
 
-        Args: limit: at most this many, chosen by hash; fewest: partial answers that a question must have.
+        The rows that are made of them are then not run. A row of some of them alone would be another row of its name.
+        Raises: as `load`.
+        """
+        from reproduction.data.load import is_whole
+
+        return [self.load(name) for name in names] if is_whole(names, data=self.data, root=self.root) else []
+
+    def load_splits(self, *, limit: int | None = None) -> list[QuestionSet]:
+        """DebateQA's own questions: its test split and its dev split; the sample's one split in a sample run.
+
+        Args: limit: at most this many of each, chosen by hash.
+        Raises: as `load`.
+        """
+        names = ["debateqa_test"] if self.data == "sample" else ["debateqa_test", "debateqa_dev"]
+        return [self.load(name, limit=limit) for name in names]
+
+    def load_debates(self, questions: str, *, limit: int | None = None, fewest: int = 1) -> QuestionSet:
+        """Debatable questions: claims of Debatewise that no embedded model was trained on, or DebateQA's test split.
+
+        Args: questions: "debatewise" or "debateqa"; limit: at most this many, chosen by hash; fewest: partial answers
+            that a question must have.
         Raises: ValueError as `load`, or where no question has so many partial answers.
         """
-        every = self.load("debateqa_test" if self.has("debateqa_test") else "debatewise", split="held_out")
+        every = self.load("debateqa_test" if questions == DEBATEQA else questions, split="held_out")
         enough = [question for question in every.questions if len(question.partial_answers) >= fewest]
         chosen = sorted(enough, key=lambda question: question.key)[:limit]
         if not chosen:
             raise ValueError(f"{every.name}: no question has {fewest} partial answers; use a larger set")
         return replace(every, questions=tuple(chosen))
 
-    def load_answers(self, *, files: str = "", limit: int | None = None, fewest: int = 1, **options: Any) -> Answered:
+    def load_answers(
+        self, questions: str, *, files: str = "", limit: int | None = None, fewest: int = 1, **options: Any
+    ) -> Answered:
         """Answers of several systems to debatable questions, all to the same.
 
         They are those of a folder of files, or of the generator role's models, to the questions of `load_debates`; or,
         with neither, those of OvertonEvals to its own questions.
-        Args: files: the folder; limit, fewest: of the questions; how: as `nfqa.judge.answering.answer_questions`.
-        Raises: as `load_debates`, and as the functions of `reproduction.debates.answering`.
+        Args: questions: as `load_debates`; files: the folder; limit, fewest: of the questions; options: as
+            `nfqa.judge.answering.answer_questions`.
+        Raises: as `load_debates`, and as the functions of `reproduction.debates.answering`; ValueError where nothing
+            answers DebateQA's questions.
         """
         from nfqa.judge.answering import answer_questions
         from reproduction.data.own_debates import hash_folder
         from reproduction.debates.answering import Answered, read_answer_files
 
         if not files and not self.writers:
+            if questions == DEBATEQA:
+                raise ValueError("nothing answers DebateQA's questions; name a GENERATOR, or a folder by ANSWERS")
             overton = self.load("overton", limit=limit)
             return Answered(overton, overton.answers[["dataset", "question", "system", "text"]])
-        questions = self.load_debates(limit=limit, fewest=fewest)
+        debates = self.load_debates(questions, limit=limit, fewest=fewest)
         if files:
-            answers = read_answer_files(Path(files), questions.texts_by_name)
+            answers = read_answer_files(Path(files), debates.texts_by_name)
             self._inputs["answers"] = f"sha256:{hash_folder(Path(files))}"
         else:
             prompts = read_prompt_set(self.root, "own")
-            answers = answer_questions(questions.texts_by_name, self.writers, prompts, **options)
+            answers = answer_questions(debates.texts_by_name, self.writers, prompts, **options)
             self._inputs |= {f"answers of {row.system}": row.made for row in answers.itertuples()}
-        return Answered.gather(questions, answers)
+        return Answered.gather(debates, answers)
 
     def load_frame(self, name: str) -> pd.DataFrame:
         """A registered table, as `reproduction.data.web` has them; the bundled sample when the run is on the sample.
@@ -123,12 +149,6 @@ class Lab(Roles):
         """Count a dataset that was read elsewhere among the inputs."""
         self._inputs[dataset.name] = f"sha256:{dataset.sha256}"
         return dataset
-
-    def has(self, name: str) -> bool:
-        """Whether an optional dataset is at hand; where it is not, the rows that it would give are not run."""
-        from reproduction.data.load import has
-
-        return has(name, data=self.data, root=self.root)
 
     def read_prompts(self, name: str = "") -> PromptSet:
         """A set of prompts, by default the one the judge is asked with; `upstream` fetches the released files."""
@@ -261,14 +281,14 @@ class Lab(Roles):
             raise ValueError(f"{self.identifier} {does} {name} but {where}")
 
 
-def open_lab(identifier: str, *, data: str = "full", out: str = "", **options: Any) -> Lab:
+def open_lab(identifier: str, *, data: str = "full", out: str = "", questions: str = "", **options: Any) -> Lab:
     """Open an artefact's lab inside a notebook.
 
     Args: identifier: PAPER/NAME; data: "full" or "sample"; out: folder for the results, "" for build/drafts, so that
-        a notebook run by hand never replaces a committed result; given: role specs (embedder, evaluator, judge,
-        generator, reranker), "" for the default, and how a language model is asked, the fields of
-        `reproduction.judging.Asking`.
-    Raises: ValueError for an unknown artefact, data, role or way of asking.
+        a notebook run by hand never replaces a committed result; questions: the notebook's parameter of this name, its
+        default or "debateqa"; options: role specs (embedder, evaluator, judge, generator, reranker), "" for the
+        default, and how a language model is asked, the fields of `reproduction.judging.Asking`.
+    Raises: ValueError for an unknown artefact, data, questions, role or way of asking.
     """
     if data not in ("full", "sample"):
         raise ValueError(f"data is {data!r}; expected 'full' or 'sample'")
@@ -276,4 +296,8 @@ def open_lab(identifier: str, *, data: str = "full", out: str = "", **options: A
     for role, spec in roles.items():
         identify_role(role, spec)
     use_style()
-    return Lab(identifier, data=data, out=out, roles=roles, asking=Asking(**options))
+    lab = Lab(identifier, data=data, out=out, roles=roles, asking=Asking(**options))
+    default = read_parameters(lab.artefact.path).get("questions") if questions else ""
+    if questions not in (default, DEBATEQA):
+        raise ValueError(f"questions is {questions!r}; expected {default!r} or {DEBATEQA!r}")
+    return lab

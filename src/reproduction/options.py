@@ -19,7 +19,7 @@ from nfqa.models.loading import DTYPES
 from nfqa.models.roles import DEFAULTS, ROLES, SMOLLM2, identify_role
 from nfqa.opening import Asking
 from reproduction.notebooks import list_roles, read_parameters
-from reproduction.papers import list_chosen
+from reproduction.papers import DEBATEQA, list_chosen
 from reproduction.place import Place, find_place
 
 ASKED = ("judge", "generator")
@@ -42,6 +42,7 @@ class RunOptions:
     dtype: str = ""  # of models in process
     max_tokens: int | None = None  # that a language model may write as a verdict
     answers: str = ""  # a folder of answers made elsewhere, for the notebooks that take answers
+    questions: str = ""  # DEBATEQA for those that its authors released, in place of a notebook's default ones
 
     @property
     def variant(self) -> str:
@@ -83,13 +84,16 @@ class RunOptions:
 
     def find_place(self, root: Path) -> Place:
         """The folders of a run with these options."""
-        return find_place(root, data=self.data, profile=self.profile, variant=self.variant)
+        return find_place(root, data=self.data, profile=self.profile, variant=self.variant, questions=self.questions)
 
 
-def read_options(root: Path, artefacts: Sequence[str], *, makes: bool = True, takes: Sequence[str] = ()) -> RunOptions:
+def read_options(
+    root: Path, artefacts: Sequence[str], *, makes: bool = True, takes: Sequence[str] = (), questions: str = ""
+) -> RunOptions:
     """Options from the environment, where Make puts its variables, checked against the artefacts of the run.
 
     Args: makes: whether artefacts are made: PARAMS then needs to know which. takes: roles of the command itself.
+        questions: as `read_questions` gives it.
     Raises: ValueError naming the variable, what it is and what was expected.
     """
     profile, data = read_choice("PROFILE", "full", "quick"), read_choice("DATA", "full", "sample")
@@ -125,9 +129,26 @@ def read_options(root: Path, artefacts: Sequence[str], *, makes: bool = True, ta
     if max_tokens and "judge" not in roles:
         raise ValueError("MAX_TOKENS has no effect without JUDGE; unset it (or NFQA_MAX_TOKENS)")
     dtype = read_choice("NFQA_DTYPE", "auto", *DTYPES)
-    answers = answers and str(Path(answers).resolve())
-    dtype = "" if dtype == "auto" else dtype
-    return RunOptions(data, profile, seeds, roles, parameters, dict(asking), dtype, max_tokens, answers)
+    return RunOptions(
+        data=data,
+        profile=profile,
+        seeds=seeds,
+        roles=roles,
+        parameters=parameters,
+        asking=dict(asking),
+        dtype="" if dtype == "auto" else dtype,
+        max_tokens=max_tokens,
+        answers=answers and str(Path(answers).resolve()),
+        questions=questions,
+    )
+
+
+def read_questions() -> str:
+    """QUESTIONS of a command that makes artefacts: "" or "debateqa". Other commands read a file that it names.
+
+    Raises: ValueError for another value.
+    """
+    return read_choice("QUESTIONS", "", DEBATEQA)
 
 
 def name_folder(options: RunOptions, answers: str, questions: str = "") -> str:
@@ -178,6 +199,8 @@ def _read_parameters(text: str) -> dict[str, Any]:
             raise ValueError(f"PARAMS has {word!r:.80}; expected NAME=VALUE words, such as 'n_seeds=3 short=drop'")
         if name in ("artefact", "data", "out"):
             raise ValueError(f"PARAMS has {name}, which the runner sets; for the sample use DATA=sample")
+        if name == "questions":
+            raise ValueError(f"PARAMS has questions; for DebateQA's own use QUESTIONS={DEBATEQA}")
         try:
             literal = ast.literal_eval(value)
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):  # as its documentation lists them

@@ -11,13 +11,22 @@ from pydantic import ConfigDict, Field, PrivateAttr, StringConstraints
 
 from nfqa.files.json_lines import Item, check, read_yaml, suggest
 from nfqa.models.roles import DEFAULTS
-from reproduction.notebooks import hash_cells, hash_imports, hash_json, list_datasets, list_roles, read_cells
+from reproduction.notebooks import (
+    hash_cells,
+    hash_imports,
+    hash_json,
+    list_datasets,
+    list_roles,
+    read_cells,
+    read_parameters,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$")]
 Role = Literal["embedder", "judge", "generator", "evaluator", "searcher", "reranker"]
+DEBATEQA = "debateqa"  # the value of QUESTIONS, and of a notebook's parameter, that names DebateQA's own questions
 STAND_IN = "stand-in"  # the origin of what is measured on other data or with another model than the paper's row
 OURS = r"Measured here: (-?[0-9]+\.?([0-9]*))"  # how the reason of a difference begins: it excuses no other number
 # columns of papers/*.csv that tell nothing of how ours is found: all others are conditions of a row of results
@@ -40,7 +49,7 @@ class Artefact(_Entry):
     minutes: Annotated[float, Field(ge=0)] = 0.1  # about how long it takes on one core: the long ones start first
     bundled: tuple[str, ...] = ()  # bundled files that it reads whatever the data: its values are a sample's
     files: tuple[str, ...] = ()  # further upstream files that it reads, such as prompts
-    needs_files: tuple[str, ...] = ()  # optional files without which it can't run: its last result stays then
+    needs_files: tuple[str, ...] = ()  # local files without which it can't run: its last result stays then
     reads: tuple[str, ...] = ()  # artefacts of the same paper whose results the notebook reads, made before it
     cites: tuple[str, ...] = ()  # artefacts of the same paper whose published numbers alone it reads
     parameters: dict[str, Any] = Field(default_factory=dict)
@@ -70,8 +79,21 @@ class Artefact(_Entry):
     @property
     def prompts(self) -> bool:
         """Whether its notebook reads the folder prompts/."""
+        return self._calls("lab.read_prompts")
+
+    @property
+    def takes_answers(self) -> bool:
+        """Whether its notebook scores answers of a generator or of a folder, where one is named."""
+        return self._calls("lab.load_answers")
+
+    @property
+    def takes_questions(self) -> bool:
+        """Whether its notebook can use DebateQA's own questions, by its parameter `questions`."""
+        return self.notebook is not None and "questions" in read_parameters(self.path)
+
+    def _calls(self, function: str) -> bool:
         cells = read_cells(self.path) if self.notebook else ()
-        return any("lab.read_prompts" in cell["source"] for cell in cells)
+        return any(function in cell["source"] for cell in cells)
 
 
 class Order(_Entry):
@@ -247,6 +269,27 @@ def find_artefact(papers: dict[str, Paper], identifier: str) -> tuple[Paper, str
     near = {alike for alike in known if suggest(name, [known[alike]])}  # whatever paper they share
     hint = suggest(identifier, near) or "expected PAPER/NAME, such as linkage/table_02; "
     raise ValueError(f"unknown artefact {identifier!r}; {hint}`make status` lists all {len(known)}")
+
+
+def list_named(root: Path, names: Sequence[str], *, questions: str = "") -> list[str]:
+    """The artefacts that names stand for, as PAPER/NAME: a paper's name stands for all that have a notebook.
+
+    Args: questions: where set, those alone that can use DebateQA's own questions; all of these, where nothing is named.
+    Raises: ValueError where `questions` is set and a name stands for none that can.
+    """
+    papers, takers, listed = read_papers(root), [], []
+    for name, paper in papers.items():
+        takers += [f"{name}/{each}" for each, artefact in paper.artefacts.items() if artefact.takes_questions]
+    for name in names:
+        artefacts = papers[name].artefacts.items() if name in papers else ()
+        identifiers = [f"{name}/{each}" for each, artefact in artefacts if artefact.notebook]
+        identifiers = identifiers or [name]
+        if questions and {*takers}.isdisjoint(identifiers):
+            raise ValueError(f"QUESTIONS is set, but {name} does not accept it; unset it, or name {', '.join(takers)}")
+        listed += identifiers
+    if not questions:
+        return listed
+    return [identifier for identifier in listed if identifier in takers] if names else takers
 
 
 def list_chosen(root: Path, only: Sequence[str] = ()) -> list[tuple[Paper, str]]:

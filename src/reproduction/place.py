@@ -29,9 +29,16 @@ class Place:
         return self.root / folder / name if self.is_full and not file.is_file() else file
 
 
-def find_place(root: Path, *, data: str = "full", profile: str = "full", variant: str = "") -> Place:
-    """The folders of a run, under build/. `variant` names a run with overridden roles, seeds or parameters."""
-    folders = [f"variants/{variant}"] if variant else [profile] * (profile != "full")
+def find_place(
+    root: Path, *, data: str = "full", profile: str = "full", variant: str = "", questions: str = ""
+) -> Place:
+    """The folders of a run, under build/.
+
+    Args: variant: the name of a run with overridden roles, seeds or parameters; questions: "debateqa" for a run on
+        DebateQA's own.
+    """
+    folders = [questions] if questions else []
+    folders += [f"variants/{variant}"] if variant else [profile] * (profile != "full")
     folders += ["sample"] * (data == "sample")
     return Place(root, root.joinpath("build", *folders), is_full=not folders)
 

@@ -16,11 +16,12 @@ from nfqa.judge.journal import Journal
 from nfqa.judge.limits import Limits
 from reproduction.judging import find_journal
 from reproduction.keys import Target
-from reproduction.notebooks import hash_json
-from reproduction.options import RunOptions
+from reproduction.notebooks import hash_json, read_parameters
+from reproduction.options import ASKED, RunOptions
 from reproduction.place import find_committed
 from reproduction.replay import count_asked
 
+_SECONDS = 11  # for a text of SmolLM2 on two cores, as those of Figure 8 took
 _COMPLETION_TOKENS = 12  # about what a bare verdict takes; a judge that explains itself writes up to 512
 
 
@@ -43,6 +44,35 @@ def plan_targets(root: Path, targets: Sequence[Target], options: RunOptions) -> 
         served = "openai:" in target.options.find_role("evaluator") and "evaluator" in target.artefact.roles
         beside = "; its evaluator's requests are not counted here" if served else ""
         yield f"{target.identifier:24} {_describe(Tally(**read_json(path)))}{beside}"
+
+
+def estimate_run(root: Path, targets: Sequence[Target], options: RunOptions) -> Iterator[str]:
+    """What a run on DebateQA's own questions would take: a line for each artefact that is to run, and one for all.
+
+    Minutes are those of the notebook's default questions. Texts and verdicts of a language model are counted by a dry
+    run of the cells that ask for them; those already in the journal or committed are at hand.
+    """
+    place, total = options.find_place(root), 0
+    yield "Estimate. Minutes are of the default questions: DebateQA's are more, by a factor that is not known."
+    for target in targets:
+        if not target.stale:
+            continue
+        settings = read_parameters(target.artefact.path) | (target.key.parameters if target.key else {})
+        roles = {role: str(settings.get(role) or "") for role in ASKED}
+        line = f"{target.identifier:24} {target.artefact.minutes:.1f} min"
+        if options.asks(roles):
+            tally = count_asked(target.paper, target.name, place, target.options)
+            total += tally.requests
+            line += (
+                f"; texts and verdicts of a language model: {tally.verdicts:,}, of which {tally.requests:,} to ask for"
+            )
+        if "evaluator" in target.artefact.roles:
+            line += "; losses of its evaluators are not counted"
+        yield line
+    yield (
+        f"To ask of language models: {total:,} texts and verdicts at most. SmolLM2 takes {_SECONDS} s for a text on two"
+        f" cores: about {total * _SECONDS / 3600:.1f} hours. How long losses take is not known."
+    )
 
 
 def describe_journal(root: Path) -> list[str]:

@@ -20,7 +20,7 @@ from nfqa.files.paths import lock_file, write_text
 from nfqa.interruption import RUN, end_processes
 from reproduction.data.load import GRADED
 from reproduction.data.registry import UnreachableError, fetch_file, read_registry
-from reproduction.keys import QUICK_LIMIT, Target
+from reproduction.keys import QUICK_LIMIT, Target, list_data
 from reproduction.options import RunOptions
 from reproduction.papers import Artefact
 from reproduction.place import Place
@@ -33,18 +33,19 @@ _PAUSE = 30.0  # seconds between two lines of progress where no one watches
 _OVERDUE = 0.05  # of the time that a notebook ran so far: what it is taken to need still, at least
 
 
-def reach_data(root: Path, artefacts: Sequence[Artefact]) -> list[str]:
-    """Fetch what artefacts read; returns a line for each file that could not be reached and is not optional.
+def reach_data(root: Path, artefacts: Sequence[Artefact], options: RunOptions) -> list[str]:
+    """Fetch what artefacts read in a run; returns a line for each file that could not be reached and is not local.
 
     Raises: ValueError for a file with the wrong hash.
     """
-    problems = []
-    for name in dict.fromkeys(name for a in artefacts for name in (*a.datasets, *a.files, *a.needs_files)):
+    problems, parameters = [], options.parameters | {"questions": options.questions}
+    names = [name for a in artefacts for name in (*list_data(root, a, parameters), *a.files)]
+    for name in dict.fromkeys(names):
         file = read_registry(root)[name]
         try:
             fetch_file(file, root / "build" / "data")
         except UnreachableError as error:
-            if not (file.optional or file.local):
+            if not file.local:
                 problems.append(str(error))
     return problems
 

@@ -74,17 +74,19 @@ def find_path(name: str, *, data: str = "full", root: Path | None = None) -> Pat
     if data != "sample":
         return fetch_file(file, root / "build" / "data")
     if not file.sample:
-        raise ValueError(f"{name} has no bundled sample; ask `has` first, or use data='full'")
+        raise ValueError(f"{name} has no bundled sample; use data='full'")
     return root / "data" / "sample" / file.sample
 
 
-def has(name: str, *, data: str = "full", root: Path) -> bool:
-    """Whether a dataset can be loaded without the network; one without a bundled sample is excluded from a sample run.
+def is_whole(names: Collection[str], *, data: str = "full", root: Path) -> bool:
+    """Whether no dataset is missing: no local file in a full run, no bundled file in a sample run.
 
     Raises: ValueError for an unknown dataset, or a file with the wrong hash.
     """
-    file = find_registered(root, name)
-    return bool(file.sample) if data == "sample" else has_file(file, root / "build" / "data")
+    files = [find_registered(root, name) for name in names]
+    if data == "sample":
+        return all(file.sample for file in files)
+    return all(not file.local or has_file(file, root / "build" / "data") for file in files)
 
 
 def find_registered(root: Path, name: str, shapes: Collection[str] = ()) -> UpstreamFile:

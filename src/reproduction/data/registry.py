@@ -1,7 +1,7 @@
 """Upstream files, as data/registry.yml pins them: from the local store, a mirror or upstream, and checked.
 
-A file may be `optional`: a run works without it, and says which rows need it. A `local` file can't be downloaded; it
-is looked for in the folder $NFQA_LOCAL, and is optional by its nature.
+An `optional` file is read and fetched only where a run names it. A `local` file can't be downloaded; it is looked for
+in the folder $NFQA_LOCAL, and without it the rows that are made of it are not run.
 """
 
 from __future__ import annotations

@@ -101,7 +101,8 @@ def read_answer_files(folder: Path, questions: Collection[str]) -> pd.DataFrame:
         texts = {line.id: line.generation for line in read_items(path, Generation, Counter(), once="id", clean=True)}
         if not texts.keys() & set(known):
             examples = ", ".join([*texts][:3])
-            raise ValueError(f"{path}: none of its ids ({examples} ...) is a question's; name the right questions")
+            advice = "name the right questions (QUESTIONS=debateqa for DebateQA's)"
+            raise ValueError(f"{path}: none of its ids ({examples} ...) is a question's; {advice}")
         rows = [(path.stem, name, texts.get(name)) for name in dict.fromkeys([*known, *texts])]
         frames.append(pd.DataFrame(rows, columns=["system", "question", "text"], dtype=object))
     if not frames:
