@@ -7,6 +7,7 @@ import gc
 import gzip
 import hashlib
 import io
+import json
 import re
 import shutil
 import tarfile
@@ -18,7 +19,12 @@ from typing import Any
 
 import pytest
 import requests
+from huggingface_hub import constants
+from tiny_models import make_tiny_model
 
+from nfqa.models.causal_lm import CausalLM
+from nfqa.models.chat import Decoding, Request
+from nfqa.models.roles import parse_role
 from reproduction.data import registry
 from reproduction.data.gather import gather
 from reproduction.data.registry import UnreachableError, UpstreamFile, fetch_file, has_file, read_registry
@@ -147,6 +153,9 @@ class Upstream:
         upstream = self
 
         class Handler(BaseHTTPRequestHandler):
+            def do_HEAD(self) -> None:
+                upstream.replies.get(self.path, Handler.refuse)(self)
+
             def do_GET(self) -> None:
                 upstream.paths.append(self.path)
                 upstream.replies.get(self.path, Handler.refuse)(self)
@@ -330,3 +339,68 @@ def test_files_come_from_github_unless_another_server_is_named(monkeypatch: pyte
     assert FILE.url == "https://raw.githubusercontent.com/owner/repo/c0ffee/dataset/set.json"
     gathered = FILE.model_copy(update={"shape": "convincing"})
     assert gathered.url == "https://codeload.github.com/owner/repo/tar.gz/c0ffee"
+
+
+COMMIT = "c0ffee00" * 5
+REVISIONS = (COMMIT, "main")  # transformers asks the hub for the commit of `main` once in a process
+HUB_PATH = "resolve/{revision}/{filename}"
+
+
+def send_hub_file(content: bytes, *, size: int | None = None) -> Callable:
+    """As the hub answers for a file of a commit, to HEAD and GET; a size that is another than the body's cuts it."""
+
+    def reply(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.send_header("Content-Length", str(len(content) if size is None else size))
+        request.send_header("ETag", f'"{hashlib.sha1(content).hexdigest()}"')
+        request.send_header("X-Repo-Commit", COMMIT)
+        request.end_headers()
+        if request.command == "GET":
+            request.wfile.write(content)
+
+    return reply
+
+
+@pytest.fixture
+def hub(tmp_path: Path, upstream: Upstream, monkeypatch: pytest.MonkeyPatch) -> Upstream:
+    """A hub on loopback with a tiny model as a/b, of which nothing is cached."""
+    addresses = {"ENDPOINT": upstream.url, "HUGGINGFACE_CO_URL_TEMPLATE": f"{upstream.url}/{{repo_id}}/{HUB_PATH}"}
+    for name, value in (addresses | {"HF_HUB_CACHE": str(tmp_path / "cache")}).items():
+        monkeypatch.setattr(constants, name, value)
+    info = {"id": "a/b", "sha": COMMIT, "siblings": []}
+    upstream.replies = {"/": send_hub_file(b""), "/api/models/a/b": send_hub_file(json.dumps(info).encode())}
+    for file in make_tiny_model(tmp_path / "model").iterdir():
+        for revision in REVISIONS:
+            upstream.replies[f"/a/b/resolve/{revision}/{file.name}"] = send_hub_file(file.read_bytes())
+    return upstream
+
+
+def test_a_model_of_the_hub_is_fetched_once_and_named_by_its_commit(tmp_path: Path, hub: Upstream) -> None:
+    model = CausalLM(parse_role("judge", "hf:a/b"), device="cpu")
+    assert model.identity == f"hf:a/b@{COMMIT}|float32"
+    request = Request("The sea", labels=("1", "2"))
+    replies = {
+        spec: next(CausalLM(parse_role("judge", spec), device="cpu").answer([request], Decoding(reading="logits")))[1]
+        for spec in ("hf:a/b", f"path:{tmp_path / 'model'}")
+    }
+    assert len({reply.logprobs for reply in replies.values()}) == 1
+    fetched = [path for path in hub.paths if path.endswith("model.safetensors")]
+    assert len(fetched) == 1
+    hub.replies = {"/": lambda request: request.send_error(503)}  # what is cached is opened without the hub
+    assert CausalLM(parse_role("judge", "hf:a/b"), device="cpu").identity == model.identity
+    assert [path for path in hub.paths if path.endswith("model.safetensors")] == fetched
+
+
+@pytest.mark.parametrize("fault", ["cut", "not found"])
+def test_weights_that_the_hub_does_not_give_whole_are_one_line_and_not_kept(
+    tmp_path: Path, hub: Upstream, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    content = (tmp_path / "model" / "model.safetensors").read_bytes()
+    cut = send_hub_file(content[:500], size=len(content))
+    reply = {"cut": cut, "not found": lambda request: request.send_error(404)}[fault]
+    hub.replies |= {f"/a/b/resolve/{revision}/model.safetensors": reply for revision in REVISIONS}
+    model = CausalLM(parse_role("judge", "hf:a/b"), device="cpu")
+    assert model.config.vocab_size
+    with pytest.raises(ValueError, match=r"^hf:a/b can't be loaded [^\n]*$"):
+        model.model  # noqa: B018
+    assert not [*(tmp_path / "cache").rglob("snapshots/*/model.safetensors")]
