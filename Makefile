@@ -22,7 +22,7 @@ OWN_LIMITS := $(LIMITS:%=NFQA_%)
 # The library reads limits under its own names. A name typed after make has priority; one of the environment has not.
 $(foreach name,$(LIMITS),$(eval NFQA_$(name) $(if $(findstring command,$(origin $(name))),:=,?=) $($(name))))
 export $(READ) $(OWN_LIMITS)
-KNOWN := $(READ) $(LIMITS) $(OWN_LIMITS) RUN WORK ONLY MODEL PYTHON VENV TORCH_INDEX PORT FILE NAME CALLS KILLS RUNNER_KILLS NFQA_JOURNAL NFQA_DEVICE NFQA_DTYPE \
+KNOWN := $(READ) $(LIMITS) $(OWN_LIMITS) RUN WORK ONLY MODEL PYTHON VENV TORCH_INDEX PORT FILE NAME CALLS KILLS RUNNER_KILLS NFQA_JOURNAL NFQA_CACHE NFQA_UPSTREAM NFQA_DEVICE NFQA_DTYPE \
 	NFQA_TRUST_REMOTE_CODE OPENAI_API_KEY OMP_NUM_THREADS
 unknown := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(name))))
 near = import difflib, sys; print(*difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1) or ["one of make help"])

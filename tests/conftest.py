@@ -25,6 +25,7 @@ from reproduction.cli import main
 resource_tracker.ensure_running()  # one that a command in this process starts would end with it
 BOUNDED = "kendall|spearman|pearson|mcc|auroc|^f1|accuracy|^acc_|kappa|^share|recall|ndcg"  # at most 1 in size
 PROJECT = Path(__file__).parents[1]
+os.environ.setdefault("NFQA_CACHE", str(PROJECT / "build" / "cache"))  # as in every command of the checkout
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a shell: children would not hear Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

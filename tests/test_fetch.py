@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import errno
+import gc
+import gzip
 import hashlib
+import io
+import json
 import re
 import shutil
+import tarfile
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
+from huggingface_hub import constants
+from tiny_models import make_tiny_model
 
+from nfqa.models.causal_lm import CausalLM
+from nfqa.models.chat import Decoding, Request
+from nfqa.models.roles import parse_role
+from reproduction.data import registry
+from reproduction.data.gather import gather
 from reproduction.data.registry import UnreachableError, UpstreamFile, fetch_file, has_file, read_registry
 
 PROJECT = Path(__file__).parents[1]
@@ -123,3 +138,269 @@ def test_a_registry_that_does_not_fit_is_refused_by_file_and_field(tmp_path: Pat
     (tmp_path / "data" / "registry.yml").write_text(content)
     with pytest.raises(ValueError, match=rf"registry\.yml.*{re.escape(facts)}"):
         read_registry(tmp_path)
+
+
+class Upstream:
+    """GitHub's two servers as one on loopback: RAW/OWNER/REPO/COMMIT/PATH and ARCHIVES/OWNER/REPO/tar.gz/COMMIT.
+
+    `replies` has, for an address, what is done with the request; another address is not found. `paths` were asked for.
+    """
+
+    def __init__(self) -> None:
+        self.replies: dict[str, Callable[[BaseHTTPRequestHandler], None]] = {}
+        self.paths: list[str] = []
+        self.ended = threading.Event()
+        upstream = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_HEAD(self) -> None:
+                upstream.replies.get(self.path, Handler.refuse)(self)
+
+            def do_GET(self) -> None:
+                upstream.paths.append(self.path)
+                upstream.replies.get(self.path, Handler.refuse)(self)
+
+            def refuse(self) -> None:
+                self.send_error(404)
+
+            def log_message(self, *_: Any) -> None: ...
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+    def __enter__(self) -> Upstream:
+        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.ended.set()
+        self.server.shutdown()
+        self.server.server_close()
+
+    def wait(self, _: BaseHTTPRequestHandler) -> None:
+        """Never answer, until the test is over."""
+        self.ended.wait(30)
+
+
+def send(content: bytes, *, size: int | None = None, kind: str = "text/plain") -> Callable:
+    """Send a body, under a Content-Length that may be another one, or (size = -1) under none."""
+
+    def reply(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.send_header("Content-Type", kind)
+        if size != -1:
+            request.send_header("Content-Length", str(len(content) if size is None else size))
+        request.end_headers()
+        request.wfile.write(content)
+
+    return reply
+
+
+def redirect(address: str) -> Callable:
+    def reply(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(302)
+        request.send_header("Location", address)
+        request.send_header("Content-Length", "0")
+        request.end_headers()
+
+    return reply
+
+
+@pytest.fixture
+def upstream(monkeypatch: pytest.MonkeyPatch) -> Iterator[Upstream]:
+    for name in ("NFQA_MIRROR", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with Upstream() as upstream:
+        monkeypatch.setenv("NFQA_UPSTREAM", f"{upstream.url}/")
+        yield upstream
+
+
+HTML = b"<!DOCTYPE html><html><body>Please log in to this network.</body></html>"
+BLOB = "b6fc4c620b67d95f953a5c1c1230aaab5db5a1b0"  # of b"hello"
+PARTS = UpstreamFile(
+    **FIELDS | {"path": "raw"}, parts={"one.jsonl": BLOB, "two.jsonl": BLOB}, licence="none", shape="passages"
+)
+FOLDER = {"sets/one.csv": b"#id\trank\targument\n7\t3.5\tZoos help.\n", "README.md": b"no part of the set"}
+ADDRESSES = {
+    "file": "/owner/repo/c0ffee/dataset/set.json",
+    "archive": "/owner/repo/tar.gz/c0ffee",
+    "part": "/owner/repo/c0ffee/raw/two.jsonl",
+}
+
+
+def make_gathered(folder: Path) -> UpstreamFile:
+    """A file that is made of the files of the folder `sets` of a repository."""
+    path = folder / "upstream" / "sets" / "one.csv"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(FOLDER["sets/one.csv"])
+    sha256 = hashlib.sha256(gather("convincing", path.parent)).hexdigest()
+    return UpstreamFile(**FIELDS | {"path": "sets"}, sha256=sha256, licence="none", shape="convincing")
+
+
+def pack(files: dict[str, bytes]) -> bytes:
+    """An archive as codeload gives it: all in one folder REPO-COMMIT."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(f"repo-c0ffee/{name}")
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def test_a_file_a_gathered_folder_and_parts_are_fetched_from_a_server(tmp_path: Path, upstream: Upstream) -> None:
+    upstream.replies = {
+        ADDRESSES["file"]: redirect("/elsewhere"),
+        "/elsewhere": send(GOOD),
+        ADDRESSES["archive"]: send(pack(FOLDER), size=-1, kind="application/x-gzip"),  # codeload names no length
+        ADDRESSES["part"]: send(b"hello"),
+        ADDRESSES["part"].replace("two", "one"): send(b"hello"),
+    }
+    store = tmp_path / "store"
+    assert fetch_file(FILE, store).read_bytes() == GOOD
+    gathered = make_gathered(tmp_path)
+    assert fetch_file(gathered, store).name == "sets.jsonl"
+    assert fetch_file(PARTS, store) == store / PARTS.relative
+    assert sorted(path.name for path in list_files(store)) == ["one.jsonl", "set.json", "sets.jsonl", "two.jsonl"]
+    assert len(upstream.paths) == 5
+    for file in (FILE, gathered, PARTS):
+        fetch_file(file, store)
+    assert len(upstream.paths) == 5, "what lies in the store is not asked for"
+
+
+WHOLE = pack(FOLDER | {"random.bin": hashlib.shake_256(b"x").digest(20_000)})
+TAR_CUT = gzip.compress(gzip.decompress(WHOLE)[:-12_000])
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # pooch closes no refused answer itself
+@pytest.mark.parametrize("kind", ADDRESSES)
+@pytest.mark.parametrize(
+    "fault",
+    ["other bytes", "cut", "cut without a length", "not found", "broken", "silent", "stalled", "page", "circle"],
+)
+def test_a_server_s_fault_is_one_line_that_names_the_file_and_leaves_nothing(
+    tmp_path: Path, upstream: Upstream, monkeypatch: pytest.MonkeyPatch, kind: str, fault: str
+) -> None:
+    monkeypatch.setattr(registry, "_TIMEOUT", 0.2)
+    content = {"file": GOOD, "archive": WHOLE, "part": b"hello"}[kind]
+    address, half = ADDRESSES[kind], content[: len(content) // 2]
+    other = pack({"sets/one.csv": b"another table"}) if kind == "archive" else b"other"
+    replies = {
+        "other bytes": send(other),
+        "cut": send(half, size=len(content)),
+        "cut without a length": send(half, size=-1),
+        "not found": lambda request: request.send_error(404),
+        "broken": lambda request: request.send_error(503),
+        "silent": upstream.wait,
+        "stalled": lambda request: (send(half, size=len(content))(request), upstream.wait(request)),
+        "page": send(HTML, kind="text/html"),
+        "circle": redirect(address),
+    }
+    first_part = ADDRESSES["part"].replace("two", "one")
+    upstream.replies = {first_part: send(b"hello"), address: replies[fault]}
+    file = {"file": FILE, "archive": make_gathered(tmp_path), "part": PARTS}[kind]
+    with pytest.raises((ValueError, UnreachableError)) as caught:
+        fetch_file(file, tmp_path / "store")
+    message = str(caught.value)
+    del caught
+    gc.collect()
+    assert "\n" not in message
+    assert message.startswith("set: ")
+    assert Path(address).name in message or str(file.relative) in message
+    assert "NFQA_MIRROR" in message
+    expected = {"not found": "404", "broken": "503", "circle": "TooManyRedirects"}.get(fault, "")
+    assert expected in message
+    whole = ["one.jsonl"] if kind == "part" else []  # a part that was fetched whole is not fetched again
+    assert [path.name for path in list_files(tmp_path / "store")] == whole
+    assert [path.name for path in tmp_path.rglob("*") if path.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        WHOLE[:-2_000],
+        TAR_CUT,
+        pack({"elsewhere/one.csv": b""}),
+        pack({"../../x": b""}),
+        pack({"sets/one.csv": b"no table"}),
+    ],
+)
+def test_an_archive_that_is_damaged_or_lacks_the_folder_is_one_line(
+    tmp_path: Path, upstream: Upstream, content: bytes
+) -> None:
+    upstream.replies = {ADDRESSES["archive"]: send(content)}
+    with pytest.raises((ValueError, UnreachableError), match=r"^set: [^\n]*c0ffee[^\n]*NFQA_MIRROR[^\n]*$"):
+        fetch_file(make_gathered(tmp_path), tmp_path / "store")
+    assert list_files(tmp_path / "store") == []
+
+
+def test_files_come_from_github_unless_another_server_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NFQA_UPSTREAM", raising=False)
+    assert FILE.url == "https://raw.githubusercontent.com/owner/repo/c0ffee/dataset/set.json"
+    gathered = FILE.model_copy(update={"shape": "convincing"})
+    assert gathered.url == "https://codeload.github.com/owner/repo/tar.gz/c0ffee"
+
+
+COMMIT = "c0ffee00" * 5
+REVISIONS = (COMMIT, "main")  # transformers asks the hub for the commit of `main` once in a process
+HUB_PATH = "resolve/{revision}/{filename}"
+
+
+def send_hub_file(content: bytes, *, size: int | None = None) -> Callable:
+    """As the hub answers for a file of a commit, to HEAD and GET; a size that is another than the body's cuts it."""
+
+    def reply(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.send_header("Content-Length", str(len(content) if size is None else size))
+        request.send_header("ETag", f'"{hashlib.sha1(content).hexdigest()}"')
+        request.send_header("X-Repo-Commit", COMMIT)
+        request.end_headers()
+        if request.command == "GET":
+            request.wfile.write(content)
+
+    return reply
+
+
+@pytest.fixture
+def hub(tmp_path: Path, upstream: Upstream, monkeypatch: pytest.MonkeyPatch) -> Upstream:
+    """A hub on loopback with a tiny model as a/b, of which nothing is cached."""
+    addresses = {"ENDPOINT": upstream.url, "HUGGINGFACE_CO_URL_TEMPLATE": f"{upstream.url}/{{repo_id}}/{HUB_PATH}"}
+    for name, value in (addresses | {"HF_HUB_CACHE": str(tmp_path / "cache")}).items():
+        monkeypatch.setattr(constants, name, value)
+    info = {"id": "a/b", "sha": COMMIT, "siblings": []}
+    upstream.replies = {"/": send_hub_file(b""), "/api/models/a/b": send_hub_file(json.dumps(info).encode())}
+    for file in make_tiny_model(tmp_path / "model").iterdir():
+        for revision in REVISIONS:
+            upstream.replies[f"/a/b/resolve/{revision}/{file.name}"] = send_hub_file(file.read_bytes())
+    return upstream
+
+
+def test_a_model_of_the_hub_is_fetched_once_and_named_by_its_commit(tmp_path: Path, hub: Upstream) -> None:
+    model = CausalLM(parse_role("judge", "hf:a/b"), device="cpu")
+    assert model.identity == f"hf:a/b@{COMMIT}|float32"
+    request = Request("The sea", labels=("1", "2"))
+    replies = {
+        spec: next(CausalLM(parse_role("judge", spec), device="cpu").answer([request], Decoding(reading="logits")))[1]
+        for spec in ("hf:a/b", f"path:{tmp_path / 'model'}")
+    }
+    assert len({reply.logprobs for reply in replies.values()}) == 1
+    fetched = [path for path in hub.paths if path.endswith("model.safetensors")]
+    assert len(fetched) == 1
+    hub.replies = {"/": lambda request: request.send_error(503)}  # what is cached is opened without the hub
+    assert CausalLM(parse_role("judge", "hf:a/b"), device="cpu").identity == model.identity
+    assert [path for path in hub.paths if path.endswith("model.safetensors")] == fetched
+
+
+@pytest.mark.parametrize("fault", ["cut", "not found"])
+def test_weights_that_the_hub_does_not_give_whole_are_one_line_and_not_kept(
+    tmp_path: Path, hub: Upstream, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    content = (tmp_path / "model" / "model.safetensors").read_bytes()
+    cut = send_hub_file(content[:500], size=len(content))
+    reply = {"cut": cut, "not found": lambda request: request.send_error(404)}[fault]
+    hub.replies |= {f"/a/b/resolve/{revision}/model.safetensors": reply for revision in REVISIONS}
+    model = CausalLM(parse_role("judge", "hf:a/b"), device="cpu")
+    assert model.config.vocab_size
+    with pytest.raises(ValueError, match=r"^hf:a/b can't be loaded [^\n]*$"):
+        model.model  # noqa: B018
+    assert not [*(tmp_path / "cache").rglob("snapshots/*/model.safetensors")]

@@ -97,9 +97,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def caches(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where conversions go: into a user's cache folder, as there is no checkout."""
+    """Where conversions go: into a user's cache folder."""
     monkeypatch.chdir(place)
-    monkeypatch.delenv("NFQA_ROOT", raising=False)
+    monkeypatch.delenv("NFQA_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(place / "caches"))
     return place / "caches" / "nfqa" / "gguf"
 
@@ -234,6 +234,35 @@ def test_a_full_disk_leaves_nothing_half_made(
     (folder.with_suffix(".part") / "rest").mkdir(parents=True)  # of a process that was killed
     assert gguf.convert_gguf(file) == folder
     assert sorted(caches.glob("*.part")) == []
+
+
+def test_no_folder_above_receives_a_converted_model(
+    place: Path, tmp_path: Path, caches: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_gguf(place / "folder", tmp_path / "m.gguf", more=lambda writer: writer.add_name("elsewhere"))
+    work = tmp_path / "stranger" / "work"
+    work.mkdir(parents=True)
+    (work.parent / "data").mkdir()
+    (work.parent / "data" / "registry.yml").write_text("theirs: {}")
+    monkeypatch.chdir(work)
+    assert gguf.convert_gguf(file).parent == caches
+    assert sorted(path.name for path in work.parent.iterdir()) == ["data", "work"]
+    monkeypatch.setenv("NFQA_CACHE", str(tmp_path / "named"))
+    assert gguf.convert_gguf(file).parent == tmp_path / "named" / "gguf"
+
+
+def test_a_user_without_a_home_is_told_how_to_name_a_folder(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pwd.getpwuid", Mock(side_effect=KeyError("uid not found")))
+    for name in ("HOME", "XDG_CACHE_HOME", "USER", "LOGNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"^no home folder[^\n]*set NFQA_CACHE"):
+        gguf.convert_gguf(place / "tiny.gguf")
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setenv("NFQA_CACHE", str(tmp_path / "named"))
+    assert gguf.convert_gguf(place / "tiny.gguf").is_dir()
 
 
 LINES = [

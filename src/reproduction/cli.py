@@ -33,11 +33,12 @@ _NOT_OF_SCORING = ("DATA", "PROFILE", "PARAMS", "SEEDS", "READING", "DECODING", 
 def main(words: Sequence[str] | None = None) -> int:
     """Run a command of the checkout, or an installed one; returns its exit code."""
     try:
-        commands = list_commands(find_root())
+        root = find_root()
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    return cli.main(words, commands)
+    os.environ.setdefault("NFQA_CACHE", str(root / "build" / "cache"))  # of the library, which knows no checkout
+    return cli.main(words, list_commands(root))
 
 
 def list_commands(root: Path) -> dict[str, cli.Command]:

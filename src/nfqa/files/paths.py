@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import secrets
@@ -116,16 +115,21 @@ def lock_file(path: Path, message: str, *, wait: bool = False) -> Iterator[None]
 
     Raises: ValueError, saying `message`, where it is not.
     """
+    from filelock import FileLock, Timeout
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if not wait:
-                raise ValueError(message) from None
-            print(message, flush=True)
-            fcntl.flock(handle, fcntl.LOCK_EX)
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        if not wait:
+            raise ValueError(message) from None
+        print(message, flush=True)
+        lock.acquire()
+    try:
         yield
+    finally:
+        lock.release()
 
 
 def stamp(path: Path) -> tuple[int, int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from contextlib import redirect_stderr
@@ -9,7 +10,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from nfqa.files.paths import find_root, hash_file, lock_file
+from nfqa.files.paths import hash_file, lock_file
 
 _RECIPE = 1  # counts changes of what a conversion makes; converted folders of another number are not used
 _INSTEAD = "or serve it with llama.cpp and name it as openai:MODEL@http://HOST:8080/v1"
@@ -22,17 +23,11 @@ _DIGITS_APART = {"smollm", "starcoder", "refact", "minerva-7b"}
 def convert_gguf(file: Path) -> Path:
     """A folder with the model in float32, its tokenizer and its chat template, made once for each file.
 
-    It is build/cache/gguf/HASH in a checkout, and elsewhere in the user's cache folder. It takes four bytes a
-    parameter on disk (SmolLM2 135M: 540 MB), and half a minute.
+    It is gguf/HASH in the folder $NFQA_CACHE, else in the user's cache folder. It takes four bytes a parameter on disk
+    (SmolLM2 135M: 540 MB), and half a minute.
     Raises: ValueError for a file that `_read_model` refuses, or a folder that can't be written.
     """
-    try:
-        caches = find_root() / "build" / "cache"
-    except ValueError:  # outside a checkout
-        import pooch
-
-        caches = Path(pooch.os_cache("nfqa"))
-    folder = caches / "gguf" / f"{hash_file(file)[:16]}-{_RECIPE}"
+    folder = _find_cache() / "gguf" / f"{hash_file(file)[:16]}-{_RECIPE}"
     if folder.is_dir():
         return folder
     from safetensors import SafetensorError
@@ -53,9 +48,19 @@ def convert_gguf(file: Path) -> Path:
     except (OSError, SafetensorError) as error:
         raise ValueError(
             f"{file.name} can't be converted into {folder.parent} ({error}); its weights need four bytes each there:"
-            " make room, make the folder writable, or outside a checkout set XDG_CACHE_HOME to another one"
+            " make room, make the folder writable, or set NFQA_CACHE to another one"
         ) from error
     return folder
+
+
+def _find_cache() -> Path:
+    """The folder $NFQA_CACHE, else this library's in the user's cache folder. Raises: ValueError where there is none."""
+    import pooch
+
+    try:
+        return Path(os.environ.get("NFQA_CACHE") or pooch.os_cache("nfqa")).expanduser()
+    except RuntimeError:  # of platformdirs or pathlib, for a user without a home
+        raise ValueError("no home folder to keep converted models in; set NFQA_CACHE to a folder") from None
 
 
 def _read_model(file: Path) -> tuple[Any, Any]:

@@ -56,9 +56,16 @@ class Pretrained:
         """Name, commit (or revision, or "unpinned"; of a folder or file its hash) and precision."""
         name = self.spec.identity
         if self.spec.kind == "hf":
-            commit = getattr(self.config, "_commit_hash", None) or self.spec.revision or "unpinned"
-            name = f"{self.name}@{commit}"
+            name = f"{self.name}@{self._find_commit()}"
         return f"{name}|{self.precision}"
+
+    def _find_commit(self) -> str:
+        """Of a model of the hub: how the hub's cache calls the folder of its config, which doesn't name it itself."""
+        from huggingface_hub import try_to_load_from_cache
+
+        _ = self.config  # read, so that it is in the cache
+        file = try_to_load_from_cache(self.spec.name, "config.json", revision=self.spec.revision)
+        return Path(file).parent.name if isinstance(file, str) else self.spec.revision or "unpinned"
 
     @cached_property
     def template(self) -> str:

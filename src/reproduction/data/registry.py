@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import tarfile
 import warnings
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +24,11 @@ from nfqa.files.json_lines import Item, Text, check, read_yaml
 from nfqa.files.paths import hash_file, write_atomically
 from reproduction.data.gather import SETS, gather
 
+_FILES, _ARCHIVES = "https://raw.githubusercontent.com", "https://codeload.github.com"
+_ADVICE = (
+    "it is cut short, another page or another version: run again to fetch it anew, put the right one into NFQA_MIRROR,"
+    " or correct data/registry.yml if the change is meant"
+)
 _TIMEOUT = 20  # seconds without an answer before upstream counts as out of reach
 
 
@@ -83,8 +90,11 @@ class UpstreamFile(Item):
 
     @property
     def url(self) -> str:
-        archive = f"https://codeload.github.com/{self.owner}/{self.repo}/tar.gz/{self.commit}"
-        return archive if self.gathered else f"https://raw.githubusercontent.com/{self.relative.as_posix()}"
+        """Its address at GitHub, or at the server $NFQA_UPSTREAM; of a gathered folder that of the repository."""
+        server = os.environ.get("NFQA_UPSTREAM", "").rstrip("/")
+        if self.gathered:
+            return f"{server or _ARCHIVES}/{self.owner}/{self.repo}/tar.gz/{self.commit}"
+        return f"{server or _FILES}/{self.relative.as_posix()}"
 
     def measure(self, path: Path) -> str:
         """The hash of a copy, to be compared with `pin`."""
@@ -137,14 +147,22 @@ def fetch_file(file: UpstreamFile, store: Path, *, download: bool = True) -> Pat
         return target
     with _open_source(file, download) as source, write_atomically(target) as scratch:
         if file.gathered:
-            scratch.write_bytes(gather(file.shape, source))
+            scratch.write_bytes(_gather(file, source))
         else:
             shutil.copyfile(source, scratch)
         if (measured := file.measure(scratch)) != file.pin:
             hashes = f"{'git blob' if file.blob else 'sha256'} {measured}, expected {file.pin}"
-            advice = "take the right file, or correct data/registry.yml if the change is meant"
-            raise ValueError(f"{file.name}: {file.relative} has {hashes}; {advice}")
+            raise ValueError(f"{file.name}: {file.relative} has {hashes}; {_ADVICE}")
     return target
+
+
+def _gather(file: UpstreamFile, folder: Path) -> bytes:
+    """The one file that is made of a folder. Raises: ValueError where the folder holds something else."""
+    try:
+        return gather(file.shape, folder)
+    except Exception as error:  # of files that have another shape than the pinned ones, in any way
+        reason = f"{type(error).__name__}: {error}"
+        raise ValueError(f"{file.name}: {file.relative} is not the pinned folder ({reason}); {_ADVICE}") from error
 
 
 @contextmanager
@@ -164,14 +182,14 @@ def _open_source(file: UpstreamFile, download: bool) -> Iterator[Path]:
 
 def _download(file: UpstreamFile, folder: Path) -> Path:
     import pooch
-    import requests
 
     try:
         pooch.HTTPDownloader(progressbar=True, timeout=_TIMEOUT)(file.url, str(folder / "download"), None)
         if not file.gathered:
             return folder / "download"
         shutil.unpack_archive(folder / "download", folder, "gztar", filter="data")
-    except (requests.RequestException, ConnectionError, EOFError, shutil.ReadError) as error:
-        what = f"{file.name}: {file.url} could not be fetched whole ({type(error).__name__})"
+    except (OSError, EOFError, tarfile.TarError, zlib.error) as error:  # OSError: those of requests are ones
+        reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+        what = f"{file.name}: {file.url} could not be fetched whole ({reason})"
         raise UnreachableError(f"{what}; connect, or set NFQA_MIRROR to a folder with {file.relative}") from None
     return folder / f"{file.repo}-{file.commit}" / file.path
