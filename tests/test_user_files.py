@@ -290,7 +290,7 @@ def test_a_file_is_read_by_its_name_or_else_by_its_content(here: Path, name: str
         path.symlink_to(here / "blobs" / "0123abcd")
     assert len(read_answers(path).questions) == 1
     summary = score(name)
-    assert summary[summary.system == ""].n.tolist() == [1, 1, 1]
+    assert set(summary.n) == {1}
     assert len(read_answers(path.resolve()).questions) == 1
 
 
