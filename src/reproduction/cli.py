@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from nfqa import cli
 from nfqa.files.json_lines import read_json
-from nfqa.files.paths import find_root
+from nfqa.files.paths import copy_outputs, find_root
 from reproduction.data.registry import UnreachableError
 from reproduction.keys import list_targets
 from reproduction.options import RunOptions, read_choice, read_count, read_options, read_questions
@@ -105,7 +104,6 @@ def score(root: Path, score_file: Callable[[argparse.Namespace], int], arguments
     folder = arguments.out = (arguments.out or root / "build" / "scores" / arguments.file.stem).resolve()
     if score_file(arguments) or arguments.dry_run:
         return 0
-    from nfqa.files.paths import refuse_edited, write_output
     from reproduction.accept import finish_report
     from reproduction.execute import execute_notebook
     from reproduction.papers import find_artefact, read_papers
@@ -120,12 +118,7 @@ def score(root: Path, score_file: Callable[[argparse.Namespace], int], arguments
         findings = read_json(Path(scratch) / f"{name}.json")["findings"]
         finish_report(page, findings[0])
         page.write_text(page.read_text(encoding="utf-8").replace(scratch, str(folder)), encoding="utf-8")
-        files = sorted(Path(scratch).iterdir())
-        for file in files:
-            refuse_edited(folder / file.name)
-        for file in files:
-            with write_output(folder / file.name) as copy:
-                shutil.copyfile(file, copy)
+        copy_outputs(Path(scratch), folder)
     print("", *findings, f"report: {folder / page.name}", sep="\n")
     return 0
 

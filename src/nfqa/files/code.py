@@ -49,9 +49,9 @@ def hash_maker(*names: str, within: tuple[str, ...] = PACKAGES, packages: tuple[
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether an error tells a user what to do: the system says it of a file, or a raise statement of ours.
+    """Whether an error tells a user what to do: the system or a raise statement of `PACKAGES` raised it.
 
-    Another one, such as a ValueError of a library, is a fault of this project.
+    Any other one, such as a ValueError of a library, is a fault of this project.
     """
     *_, (frame, line) = traceback.walk_tb(error.__traceback__)
     ours = frame.f_globals["__name__"].split(".")[0] in PACKAGES

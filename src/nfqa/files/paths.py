@@ -93,6 +93,16 @@ def write_output(path: Path) -> Iterator[Path]:
         _list_output(scratch, path.name)  # first: a run may be killed before the file is in place
 
 
+def copy_outputs(source: Path, folder: Path) -> None:
+    """Copy the files of a folder into a folder of outputs, all or none. Raises: as `refuse_edited`."""
+    files = sorted(source.iterdir())
+    for file in files:
+        refuse_edited(folder / file.name)
+    for file in files:
+        with write_output(folder / file.name) as scratch:
+            shutil.copyfile(file, scratch)
+
+
 def _list_output(path: Path, name: str) -> None:
     line = _describe(path, name)
     if line not in _read_outputs(path.parent):
