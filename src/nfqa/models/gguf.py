@@ -55,7 +55,10 @@ def convert_gguf(file: Path) -> Path:
 
 
 def _find_cache() -> Path:
-    """The folder $NFQA_CACHE, else this library's in the user's cache folder. Raises: ValueError where there is none."""
+    """The folder $NFQA_CACHE, else this library's in the user's cache folder.
+
+    Raises: ValueError for a user without a home.
+    """
     import pooch
 
     try:
