@@ -98,7 +98,7 @@ class Job:
         if replace_surrogates(str(self.out)) != str(self.out):
             raise ValueError(f"{self.out}: its path is not UTF-8; name another folder with --out")
         names = sorted(path.name for path in self.out.glob("*"))
-        in_use = [name for name in names if not name.startswith(".") or name == ".lock"]
+        in_use = [name for name in names if not name.startswith(".")]
         if OUTPUTS in names:
             for name in SUMMARIES:
                 refuse_edited(self.out / name)
