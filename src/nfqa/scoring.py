@@ -167,7 +167,7 @@ class Worker:
     @cached_property
     def evaluator(self) -> Evaluator:
         """The evaluator role."""
-        opens = open_evaluator.__wrapped__ if self.dry else open_evaluator
+        opens = open_evaluator.__wrapped__ if self.dry else open_evaluator  # type: ignore[attr-defined]
         opened = opens(self.job.evaluator, self._journal, bar=False)
         if isinstance(opened, ServedEvaluator):
             opened.asker.dry = self.dry
