@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -49,7 +49,7 @@ class Embedder:
         self.spec: RoleSpec = parse_role("embedder", spec)
         self.progress = progress
         self.can_tune = self.spec.kind == "package"  # the adapters are the packaged embedder's own
-        self.tune = open_once(
+        self.tune: Callable[[str], Embedder] = open_once(
             lambda adapter: (
                 Embedder(spec, cache, progress=progress, adapter=adapter) if adapter and self.can_tune else self
             )
