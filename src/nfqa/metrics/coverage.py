@@ -54,7 +54,6 @@ def score_coverage(answers: pd.DataFrame, views: pd.DataFrame, model: Embedder |
     viewed = pairs.view_text != ""
     answer_texts = pairs.text.fillna("")
     scores = np.full(len(pairs), np.nan)
-    read: Sequence[Sequence[str | tuple[str, str]]]  # of each pair
     if isinstance(model, Reader):
         signature = f"{model.signature}|passages:{PASSAGE}"
         scores[viewed] = read_coverage(answer_texts[viewed].tolist(), pairs.view_text[viewed].tolist(), model)
