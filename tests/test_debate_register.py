@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from reproduction.compare import mark_stand_ins
+from reproduction.compare import mark_stand_ins, pivot_beside_paper
 from reproduction.data.registry import read_registry
 from reproduction.papers import Paper, read_papers
-from reproduction.values import read_values
+from reproduction.values import read_values, tidy_values
 
 PROJECT = Path(__file__).parents[1]
 
@@ -42,6 +43,18 @@ def test_the_numbers_that_the_sources_state_and_no_others(paper: Paper) -> None:
     assert set(stated.split()) <= set(paper.published.printed)
     # "rho > 0.8" and "three to five documents" are bounds: they may not stand as values.
     assert "lower bound" in paper.artefacts["figure_02"].note
+
+
+def test_a_split_has_one_row_beside_the_paper_which_prints_one_of_its_numbers(paper: Paper) -> None:
+    sizes = {"n_questions": 9, "n_partial_answers": 27, "mean_partial_answers": 3}
+    rows = [
+        {"dataset": dataset, "metric": "dataset", "statistic": statistic, "value": value}
+        for dataset in ("debateqa", "debateqa_test")
+        for statistic, value in sizes.items()
+    ]
+    pivot = pivot_beside_paper(paper, "table_01", tidy_values(pd.DataFrame(rows), origin="measured", exact=True))
+    assert list(pivot.index) == ["DebateQA", "DebateQA, test split"]
+    assert list(pivot["cell"].loc["DebateQA, test split"]) == ["9\n1000", "27.0\n–", "3.0\n–"]
 
 
 def test_the_ranks_of_figure_7_are_permutations(paper: Paper) -> None:

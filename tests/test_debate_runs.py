@@ -16,7 +16,7 @@ import pytest
 from conftest import NUMBERS, PROJECT, Checkout, copy_project, write_notebook
 from tiny_models import make_tiny_model
 
-from reproduction.data.registry import UpstreamFile, read_registry
+from reproduction.data.registry import read_registry
 from reproduction.keys import list_data, read_record
 from reproduction.notebooks import read_parameters
 from reproduction.open import Lab, open_lab
@@ -126,7 +126,7 @@ class Upstream:
 def upstream(debates: Checkout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Upstream]:
     """In the place of GitHub. It has Debatewise; DebateQA's test split is registered, and comes by `release`."""
     server = Upstream(tmp_path / "mirror")
-    monkeypatch.setattr(UpstreamFile, "url", property(lambda file: f"{server.url}/{file.relative.as_posix()}"))
+    monkeypatch.setenv("NFQA_UPSTREAM", server.url)
     del debates.environment["NFQA_MIRROR"]
     debates.environment |= {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
     put(debates, tmp_path / "released", "debateqa_test", "".join(json.dumps(line) + "\n" for line in RELEASED).encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -15,6 +16,7 @@ import pandas as pd
 import pytest
 from conftest import PROJECT
 from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
 from test_judging import LOGITS, PROMPTS, list_prompts, make_judge
 
 from nfqa.judge.prompts import PromptSet
@@ -23,19 +25,22 @@ from nfqa.metrics.dispute_awareness import Form, judge_awareness, score_awarenes
 from nfqa.metrics.dispute_detector import (
     HEADS,
     READ,
+    SENTENCES,
     SHORT_FROM,
     Detector,
     Head,
-    fit_sentences,
     hash_text,
     open_detector,
     pool_units,
+    read_sentences,
 )
 from nfqa.metrics.dispute_rules import apply_rule
 from nfqa.models.chat import Reply
 from nfqa.models.reader import READER_CUT, READERS
 from reproduction.judging import read_prompt_set
 from reproduction.studies.decisions import compare_decisions, fit_head, judge_dispute
+from tools.train_dispute import fit_sentences
+from tools.train_reader import WRITTEN
 
 NAN = float("nan")
 AWARE = "Whether zoos should exist is hotly debated. Some defend their breeding programmes, others call them prisons."
@@ -126,7 +131,42 @@ FLAT = (0.0,) * (9 + READ + 1)  # slopes
 
 def make_detector(heads: dict[str, Head], fold_of: dict[str, str] | None = None) -> Detector:
     reader = CountingReader()
-    return Detector(fit_sentences(), {"debate": 1.0}, heads, fold_of or {}, "made", reader, reader)
+    return Detector(read_sentences()[0], {"debate": 1.0}, heads, fold_of or {}, "made", reader, reader)
+
+
+# Against, aware, for and none: what the regression gave that was fitted whenever it was used, by scikit-learn 1.9.1
+PROBABILITIES = {
+    "People disagree about this.": [0.016770023386, 0.816686210391, 0.005103251939, 0.161440514283],
+    "Whether zoos should exist is hotly debated.": [0.001654845221, 0.930841660642, 0.002713737616, 0.064789756521],
+    "Supporters say it is cheap.": [0.010292341767, 0.125677588782, 0.781670158554, 0.082359910896],
+    "Critics fear for jobs.": [0.920075905704, 0.042799646698, 0.004030110611, 0.033094336986],
+    "*Both* sides\n have a point, but 2 + 2 = 4.": [0.079399832389, 0.177432477072, 0.024924993675, 0.718242696863],
+    "": [0.034722558033, 0.023837959375, 0.030990055566, 0.910449427025],
+}
+
+
+def test_sentences_have_the_probabilities_of_the_committed_results_without_a_fit(monkeypatch):
+    monkeypatch.setattr(LogisticRegression, "fit", None)
+    sentences, _ = read_sentences()
+    assert sentences.kinds.tolist() == ["against", "aware", "for", "none"]
+    np.testing.assert_allclose(sentences.predict(list(PROBABILITIES)), [*PROBABILITIES.values()], rtol=0, atol=1e-9)
+
+
+def test_the_model_of_sentences_is_what_its_tool_makes_of_the_texts():
+    """To what another processor's sums may move: the file is fitted once, and not again where it is read."""
+    made, (sentences, made_of) = fit_sentences(), read_sentences()
+    assert made_of == hashlib.sha256(WRITTEN.read_bytes()).hexdigest()[:12]
+    assert made.grams.tolist() == sentences.grams.tolist()
+    np.testing.assert_allclose(made.slopes, sentences.slopes, rtol=0, atol=1e-3)
+
+
+def test_a_signature_stands_for_one_set_of_coefficients():
+    """Other coefficients need a higher version in `Detector.signature`, and their hash here."""
+    hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest()[:12] for path in (SENTENCES, HEADS)}
+    assert hashes == {"dispute_sentences.npz": "49b5a82716bd", "dispute_heads.json": "d51c6b1b5e81"}
+    assert open_detector().signature.startswith(
+        "detector:cd6fd063a1d6+d51c6b1b5e81|unit:sentence+pair+word+passage|v4|"
+    )
 
 
 def test_pooling_by_hand():

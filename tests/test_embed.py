@@ -150,6 +150,15 @@ def test_a_killed_run_keeps_every_finished_batch(spec, tmp_path, monkeypatch):
     assert {text for batch in batches for text in batch} == set(TEXTS) - done
 
 
+@pytest.mark.slow
+def test_progress_counts_the_characters_of_texts_that_are_not_cached(spec, tmp_path):
+    seen: list[tuple[int, int]] = []
+    embedder = Embedder(spec, tmp_path / "cache", progress=lambda *counts: seen.append(counts))
+    embedder.prepare(["the cat"])
+    embedder.prepare(["the cat", "the hat", "a hat"])
+    assert seen == [(0, 7), (7, 7), (0, 12), (12, 12)]
+
+
 def test_an_empty_text_is_refused_before_anything_is_computed(tmp_path):
     (tmp_path / "config.json").write_text("{}")  # no model, so that loading it would fail otherwise
     with pytest.raises(ValueError, match="empty text"):

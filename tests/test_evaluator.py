@@ -289,7 +289,7 @@ NAMING = {"nfqa.models", "nfqa.models.roles", "nfqa.models.loading"}
     ("made_by", "others"),
     [
         (evaluator._CODE, {"nfqa.kernels", *NAMING, "nfqa.models.chat", "nfqa.models.gguf"}),
-        (embed._CODE, NAMING - {"nfqa.models.loading"}),
+        (embed._CODE, NAMING),
     ],
 )
 def test_nothing_that_a_loss_or_a_vector_is_made_by_is_left_out_of_its_key(made_by, others):

@@ -16,7 +16,7 @@ import torch
 from conftest import PROJECT
 from gguf import MODEL_ARCH, GGUFWriter, TokenType, get_tensor_name_map
 from safetensors.numpy import load_file
-from tiny_models import CHAT_TEMPLATE, SENTENCES, make_tiny_model
+from tiny_models import CHAT_TEMPLATE, SENTENCES, make_tiny_model, make_tiny_tokenizer
 from transformers import PreTrainedTokenizerBase
 
 import nfqa
@@ -157,6 +157,57 @@ def cut_in_the_middle(file: Path) -> None:
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
 
 
+def add_sentencepiece(
+    *, bos: bool | None = None, eos: bool | None = None, space: bool | None = None, pre: str = ""
+) -> Callable[[GGUFWriter], None]:
+    """A SentencePiece tokenizer's fields, with as many tokens as the tiny llama has; None leaves a field out."""
+    pieces = [
+        "  ",
+        " t",
+        " th",
+        " the",
+        " s",
+        "se",
+        "sea",
+        " sea",
+        "in",
+        "he",
+        "th",
+        "ea",
+        " l",
+        " le",
+        *" abdehilnst.\u00e9",
+    ]
+    names = [piece.replace(" ", "\u2581") for piece in pieces]
+
+    def add(writer: GGUFWriter) -> None:
+        tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *names]
+        tokens += [f"unused{number}" for number in range(count_tokens() - len(tokens))]
+        writer.add_tokenizer_model("llama")
+        writer.add_token_list(tokens)
+        writer.add_token_scores([0.0] * 259 + [-float(place) for place in range(len(tokens) - 259)])
+        types = [TokenType.UNKNOWN, TokenType.CONTROL, TokenType.CONTROL, *[TokenType.BYTE] * 256]
+        writer.add_token_types([*types, *[TokenType.NORMAL] * (len(tokens) - 259)])
+        writer.add_bos_token_id(1)
+        writer.add_eos_token_id(2)
+        writer.add_unk_token_id(0)
+        if bos is not None:
+            writer.add_add_bos_token(bos)
+        if eos is not None:
+            writer.add_add_eos_token(eos)
+        if space is not None:
+            writer.add_add_space_prefix(space)
+        if pre:
+            writer.add_tokenizer_pre(pre)
+
+    return add
+
+
+def count_tokens() -> int:
+    """The tokens of the tiny llama, which has a row of weights for each."""
+    return len(make_tiny_tokenizer())
+
+
 def add_rope_factors(writer: GGUFWriter) -> None:
     writer.add_tensor("rope_freqs.weight", np.ones(2, dtype=np.float32))
 
@@ -174,7 +225,16 @@ def add_bias(writer: GGUFWriter) -> None:
         ({"architecture": "bert"}, None, ["bert", "choose a text model"]),
         ({"leave_out": "tokenizer"}, None, ["llama", "no tokenizer"]),
         ({"leave_out": "model.layers.1.mlp.up_proj.weight"}, None, ["lacks 1", "up_proj", "llama-gguf-split --merge"]),
-        ({"cut": "default"}, None, ["other tokens", "'default'", "openai:MODEL@http://HOST:8080/v1"]),
+        (
+            {"cut": "default"},
+            None,
+            ["other tokens", "tokenizer.ggml.pre 'default'", "openai:MODEL@http://HOST:8080/v1"],
+        ),
+        (
+            {"leave_out": "tokenizer", "template": False, "more": add_sentencepiece(pre="llama-bpe")},
+            None,
+            ["other tokens", "tokenizer.ggml.model is 'llama'", "tokenizer.ggml.pre 'llama-bpe'"],
+        ),
         ({"more": add_rope_factors}, None, ["RoPE", "openai:MODEL@http://HOST:8080/v1"]),
         ({"more": lambda writer: writer.add_rope_scaling_factor(4.0)}, None, ["RoPE"]),
         ({"more": add_bias}, None, ["would use"]),

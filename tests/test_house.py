@@ -12,11 +12,13 @@ import tomllib
 from collections.abc import Iterable
 from graphlib import TopologicalSorter
 from io import StringIO
+from itertools import chain
 from pathlib import Path
 
 import nbformat
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 from nfqa.models.roles import DEFAULTS
 from reproduction.data.registry import read_registry
@@ -154,8 +156,25 @@ def test_requirements_environment_and_package_name_one_set() -> None:
 def read_dependencies() -> tuple[set[str], dict[str, set[str]]]:
     """What the package itself needs, and by name what its extras do."""
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
-    extras = {extra: {*map(normalise, names)} for extra, names in project["optional-dependencies"].items()}
-    return {*map(normalise, project["dependencies"])}, extras
+    extras = {extra: list_names(lines) for extra, lines in project["optional-dependencies"].items()}
+    return list_names(project["dependencies"]), extras
+
+
+def list_names(lines: Iterable[str]) -> set[str]:
+    return {normalise(Requirement(line).name) for line in lines}
+
+
+def test_every_dependency_has_a_lower_bound_that_the_pinned_version_satisfies() -> None:
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"].values()
+    requirements = [*map(Requirement, chain(project["dependencies"], *extras))]
+    unbound = {str(each) for each in requirements if ">=" not in {part.operator for part in each.specifier}}
+    assert unbound == set()
+    files = ("requirements-frameworks.txt", "requirements-dev.txt", "requirements.txt")
+    pins = {name: version for file in files for name, version in read_pins(file).items()}
+    pins |= {"datasets": "4"}  # what lm-eval takes
+    pinned = {each: pins[normalise(each.name)].partition(" ")[0] for each in requirements}
+    assert {str(each) for each, version in pinned.items() if not each.specifier.contains(version)} == set()
 
 
 def list_packages(modules: Iterable[Path]) -> set[str]:

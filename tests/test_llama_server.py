@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import xllamacpp
 from conftest import PROJECT
-from test_gguf import CONTEXT, RECORDED, SENTENCES, write_gguf
+from test_gguf import CONTEXT, RECORDED, SENTENCES, add_sentencepiece, write_gguf
 from tiny_models import make_tiny_model, teach_verdicts
 
 import nfqa
@@ -90,6 +90,49 @@ def test_tokens_are_those_in_process(address: str) -> None:
         with urllib.request.urlopen(request, timeout=60) as reply:
             tokens.append(json.load(reply)["tokens"])
     assert tokens == Pretrained(parse_role("judge", PACKAGE)).tokenise(texts, "plain")
+
+
+CUT = [  # of tokenizers: what GGUF files say of how a text is cut
+    {}, {"bos": False}, {"bos": True, "eos": True}, {"space": True}, {"space": False}, {"space": False, "bos": False},
+    {"pre": "default"},
+]  # fmt: skip
+SPACED = [
+    "the sea",
+    " the sea",
+    "  le sea",
+    "the\nsea",
+    "Caf\u00e9 \u6c34",
+    "the sea ",
+    "the</s> sea</s>the",
+    "the  sea   le",
+    "",
+]
+
+
+def tokenise_by_server(address: str, text: str) -> list[int]:
+    """With the marks at its ends."""
+    body = json.dumps({"content": text, "add_special": True}).encode()
+    request = urllib.request.Request(f"{address}/tokenize", body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as reply:
+        return list(json.load(reply)["tokens"])
+
+
+@pytest.mark.parametrize("fields", CUT, ids=str)
+def test_a_sentencepiece_file_cuts_texts_as_its_fields_say(
+    fields: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    folder = make_tiny_model(tmp_path / "folder", context=CONTEXT)
+    options = {"leave_out": "tokenizer", "template": False, "more": add_sentencepiece(**fields)}
+    model = Pretrained(parse_role("judge", f"path:{write_gguf(folder, tmp_path / 'tiny.gguf', **options)}"))
+    with serve(tmp_path / "tiny.gguf", CONTEXT) as address:
+        expected = [tokenise_by_server(address, text) for text in SPACED]
+    assert [model.tokenizer(text)["input_ids"] for text in SPACED] == expected
+    end = model.tokenizer.eos_token_id
+    closed = [row[:-1] if fields.get("eos") else row for row in expected]
+    assert model.tokenise(SPACED, "plain") == closed
+    assert all(row[-1] == end for row in expected) == bool(fields.get("eos"))
 
 
 @pytest.mark.parametrize("wrapping", ["chat", "plain"])

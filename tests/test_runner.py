@@ -139,7 +139,8 @@ def test_a_run_tells_what_is_done_left_and_running(checkout: Checkout, monkeypat
     checkout.edit_notebook("made_up/first.ipynb", [*FIRST, "import time\ntime.sleep(2)"])
     done = checkout.run("reproduce")
     assert done.returncode == 0, done.stderr
-    assert "3 artefacts to run, 2 at a time; about 00:18" in done.stdout  # six seconds each, one after another
+    # six seconds each by their entries, and one after another
+    assert "3 artefacts to run, 2 at a time; this takes about 00:18" in done.stdout
     form = re.compile(r"(\d+) % after \d\d:\d\d, about (\d\d:\d\d) left: (first|second|third|)")
     lines = [form.fullmatch(line) for line in done.stderr.splitlines() if " % after " in line]
     assert len(lines) > 3

@@ -320,7 +320,8 @@ def summarise_or_refuse(path: Path, shard: int) -> list[list[Any]] | str:
     if (out / "differences.csv").exists():
         tables.append(pd.read_csv(out / "differences.csv"))
     columns = ["system", "difference_from", "n", "value"]
-    return [row for table in tables for row in table.query("metric == 'rougel'")[columns].round(9).values.tolist()]
+    rows = pd.concat(tables).query("metric == 'rougel' and answers == 'unharmed'")
+    return rows[columns].round(9).fillna("none").values.tolist()
 
 
 @pytest.mark.parametrize(

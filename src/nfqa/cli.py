@@ -83,8 +83,9 @@ def main(arguments: Sequence[str] | None = None, commands: dict[str, Command] | 
             raise
         if "--debug" in words or os.environ.get("NFQA_DEBUG"):
             traceback.print_exc()
-        of_file = isinstance(error, OSError) and error.filename
-        message = f"{error.filename}: {error.strerror}" if of_file else str(error)  # type: ignore[attr-defined]
+        message = str(error)
+        if isinstance(error, OSError) and error.filename:
+            message = f"{error.filename}: {error.strerror}"
         print(f"error: {message}", file=sys.stderr)
         return 2
 

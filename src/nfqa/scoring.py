@@ -167,7 +167,8 @@ class Worker:
     @cached_property
     def evaluator(self) -> Evaluator:
         """The evaluator role."""
-        opens = open_evaluator.__wrapped__ if self.dry else open_evaluator
+        opens: Any = open_evaluator
+        opens = opens.__wrapped__ if self.dry else opens
         opened = opens(self.job.evaluator, self._journal, bar=False)
         if isinstance(opened, ServedEvaluator):
             opened.asker.dry = self.dry

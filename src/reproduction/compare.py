@@ -142,6 +142,7 @@ def pivot_beside_paper(paper: Paper, name: str, table: pd.DataFrame | None) -> p
     ours = ours[ours.dataset.isin(both.dataset)] if "dataset" in ours else ours  # not the sample's
     ours = ours.assign(ours=True, printed="", verdict="", unit=both.unit[0])
     both = pd.concat([both.assign(ours=False), ours], ignore_index=True)
+    both["ours"] = both.groupby(index).ours.transform("min").astype(bool)  # one row of the table for each row's name
     places = both.printed.str.partition(".")[2].str.len()
     both["places"] = places.where(both.printed != "", places.max())
     both["cell"] = [_write_cell(row) for row in both.to_dict("records")]

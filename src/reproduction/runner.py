@@ -64,8 +64,8 @@ def run_targets(root: Path, options: RunOptions, targets: Sequence[Target], *, j
         wanted = {d for t in pending if "embedder" in t.artefact.roles for d in t.artefact.datasets} & graded
         write_keys(place, pending)
         with closing(Progress(pending, jobs=jobs)) as progress:
-            count = f"{len(pending)} artefact{'s' * (len(pending) > 1)} to run, {jobs} at a time"
-            print(f"{count}; {progress.describe()}{' once texts are embedded' * bool(wanted)}", flush=True)
+            count = f"{len(pending)} artefact{'s' * (len(pending) > 1)} to run, {jobs} at a time; this takes"
+            print(f"{count} {progress.describe()}{' once texts are embedded' * bool(wanted)}", flush=True)
             if wanted:
                 limit = QUICK_LIMIT if options.profile == "quick" else None
                 prepare_vectors(root, options, sorted(wanted), limit=limit, show=progress.show_embedding)
@@ -207,7 +207,9 @@ class Progress:
         self._began = time.monotonic()
         self._shown = self._began  # when a line was last printed
         shape = "{percentage:3.0f}%|{bar}| {elapsed}, {desc}"
-        self._bar = tqdm(total=1, bar_format=shape, miniters=0, mininterval=0.5, disable=not sys.stderr.isatty())
+        self._bar = tqdm(
+            total=1, bar_format=shape, miniters=0, mininterval=0.5, delay=0.5, disable=not sys.stderr.isatty()
+        )
 
     def estimate(self) -> float:
         """The seconds that are left."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -56,7 +57,7 @@ def score_coverage(answers: pd.DataFrame, views: pd.DataFrame, model: Embedder |
     if isinstance(model, Reader):
         signature = f"{model.signature}|passages:{PASSAGE}"
         scores[viewed] = read_coverage(answer_texts[viewed].tolist(), pairs.view_text[viewed].tolist(), model)
-        read = _list_passages(answer_texts, pairs.view_text)
+        read: list[list[Any]] = [*_list_passages(answer_texts, pairs.view_text)]
     else:
         signature, model = sign_coverage(model), model.tune(COVERAGE)
         model.prepare(views["text"].tolist(), tokens=False)

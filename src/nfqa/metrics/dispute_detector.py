@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import expit, logit
+from scipy.sparse import hstack
+from scipy.special import expit, logit, softmax
 
 from nfqa.metrics.coverage import PASSAGE, cut_passages, split_answer
 from nfqa.metrics.dispute_rules import list_cues
@@ -24,14 +25,8 @@ from nfqa.models.reader import READER_CUT, Reader, open_reader
 from nfqa.models.roles import SMOLLM2
 
 _DATA = Path(__file__).parent
-SENTENCES, HEADS = _DATA / "dispute_sentences.csv", _DATA / "dispute_heads.json"
-_GROUPS = {
-    "dispute_stated": "aware", "views_differ": "aware", "two_sides": "aware",
-    "one_side_for": "for", "one_side_against": "against",
-}  # fmt: skip
-# Chosen by cross-validation over topics on the sentences alone.
-_PENALTY = 10.0  # inverse strength of the sentences' regression
-_CUE_SCALE = 0.3  # beside n-grams of unit length
+SENTENCES, HEADS = _DATA / "dispute_sentences.npz", _DATA / "dispute_heads.json"
+_CUE_SCALE = 0.3  # beside n-grams of unit length; chosen by cross-validation over topics on the sentences alone
 _SHORTEST = 45  # words of a labelled answer
 DISPUTE = "People disagree about this."  # the claim that the reader was taught
 READ = 5  # features by the reader
@@ -49,6 +44,28 @@ class Head:
 
 
 @dataclass(frozen=True)
+class Sentences:
+    """The model of single sentences: multinomial logistic regression over character n-grams and cues.
+
+    Its coefficients were fitted once by `tools/train_dispute.py`, so that they depend neither on the version of
+    scikit-learn nor on the processor. grams: the n-grams; idf: of each; slopes: [kinds, grams + 6]; intercept: [kinds].
+    """
+
+    kinds: NDArray[np.str_]
+    grams: NDArray[np.str_]
+    idf: NDArray[np.float64]
+    slopes: NDArray[np.float64]
+    intercept: NDArray[np.float64]
+
+    def predict(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        """The probability of each kind, [len(texts), kinds]; at least one text."""
+        counted = make_counter(vocabulary=self.grams.tolist())
+        counted.idf_ = self.idf
+        features = hstack([counted.transform(texts), scale_cues(texts)], format="csr")
+        return softmax(features @ self.slopes.T + self.intercept, axis=1)
+
+
+@dataclass(frozen=True)
 class Detector:
     """Whether an answer makes its reader aware of the dispute: a probability, and a decision at a threshold.
 
@@ -61,14 +78,14 @@ class Detector:
     60 words, the largest r of a sentence, the mean of the two largest, and the logarithm of its words.
     A second logistic regression over all of them gives its probability. Of a text of one passage the probability is
     `short_reader`'s own, and counts from SHORT_FROM on. Deterministic. English alone.
-    Args: sentences: the model of sentences, fitted; words: the inverse document frequency of each; heads: by fold, and
+    Args: sentences: the model of sentences; words: the inverse document frequency of each; heads: by fold, and
         "all" for what no head was fitted on; fold_of: the fold of each labelled answer and its question, by `hash_text`
         of the answer, DATASET:QUESTION and the question; name: of what all this was fitted on; reader: reads the
         passages and sentences of longer texts; short_reader: reads short ones.
     Source: this project's. Differs from: multiple-instance learning, in that labels of single sentences are available.
     """
 
-    sentences: Any
+    sentences: Sentences
     words: dict[str, float]
     heads: dict[str, Head]
     fold_of: dict[str, str]
@@ -111,8 +128,8 @@ class Detector:
         split = [split_answer(text) for text in texts]
         runs = [[*sentences, *map(" ".join, pairwise(sentences))] for sentences in split]
         units = pd.Series(runs, dtype=object).explode().dropna()
-        probabilities = self.sentences.predict_proba([*units, ""])[:-1]
-        most = pd.DataFrame(probabilities, units.index, self.sentences.classes_).groupby(level=0).max()
+        probabilities = self.sentences.predict([*units, ""])[:-1]
+        most = pd.DataFrame(probabilities, units.index, self.sentences.kinds).groupby(level=0).max()
         pooled = pool_units(most.reindex(range(len(texts))))
         cues = np.array([list_cues(text) for text in texts], dtype=np.float64).reshape(-1, 6)
         known = TfidfVectorizer(vocabulary=list(self.words), sublinear_tf=True)
@@ -146,31 +163,31 @@ def _list_read(text: str) -> list[tuple[str, str]]:
 
 @open_once
 def open_detector(reader: str = "embedded") -> Detector:
-    """The detector that comes with nfqa; its model of sentences is fitted here, in less than a second.
+    """The detector that comes with nfqa.
 
     Args: reader: of short texts, as `nfqa.models.reader.open_reader` has it.
     """
     short_reader, fitted = open_reader(reader), json.loads(HEADS.read_text(encoding="utf-8"))
     heads = {fold: Head(**head) for fold, head in fitted["heads"].items()}
     fold_of = {key: fold for fold, keys in fitted["left_out"].items() for key in keys}
-    name = "+".join(hashlib.sha256(path.read_bytes()).hexdigest()[:12] for path in (SENTENCES, HEADS))
-    return Detector(fit_sentences(), fitted["words"], heads, fold_of, name, open_reader("embedded"), short_reader)
+    sentences, made_of = read_sentences()
+    name = f"{made_of}+{hashlib.sha256(HEADS.read_bytes()).hexdigest()[:12]}"
+    return Detector(sentences, fitted["words"], heads, fold_of, name, open_reader("embedded"), short_reader)
 
 
-def fit_sentences() -> Any:
-    """The model of single sentences, a scikit-learn pipeline fitted on nfqa/metrics/dispute_sentences.csv."""
+def read_sentences() -> tuple[Sentences, str]:
+    """The model of sentences that comes with nfqa, and the hash of the texts that it was fitted on."""
+    with np.load(SENTENCES) as arrays:
+        return Sentences(**{field.name: arrays[field.name] for field in fields(Sentences)}), str(arrays["made_of"])
+
+
+def make_counter(**options: Any) -> Any:
+    """What counts the character n-grams of a sentence, as TF-IDF."""
     from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline, make_union
-    from sklearn.preprocessing import FunctionTransformer
 
-    table = pd.read_csv(SENTENCES, dtype=str, keep_default_na=False)
-    grams = TfidfVectorizer(
-        analyzer="char_wb", ngram_range=(2, 5), min_df=2, sublinear_tf=True, preprocessor=_plain_text
+    return TfidfVectorizer(
+        analyzer="char_wb", ngram_range=(2, 5), sublinear_tf=True, preprocessor=_plain_text, **options
     )
-    model = LogisticRegression(C=_PENALTY, max_iter=5_000)
-    pipeline = make_pipeline(make_union(grams, FunctionTransformer(_scale_cues)), model)
-    return pipeline.fit(table.text, table.kind.map(_GROUPS).fillna("none"))
 
 
 def is_short(text: str) -> bool:
@@ -188,7 +205,8 @@ def hash_text(text: str) -> str:
     return hashlib.sha256(" ".join(text.split()).encode()).hexdigest()[:16]
 
 
-def _scale_cues(texts: Sequence[str]) -> NDArray[np.float64]:
+def scale_cues(texts: Sequence[str]) -> NDArray[np.float64]:
+    """The cues of texts beside n-grams, [len(texts), 6]."""
     return _CUE_SCALE * np.array([list_cues(text) for text in texts], dtype=np.float64).reshape(-1, 6)
 
 

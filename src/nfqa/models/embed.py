@@ -54,7 +54,7 @@ class Embedder:
         self.spec: RoleSpec = parse_role("embedder", spec)
         self.progress = progress
         self.can_tune = self.spec.kind == "package"  # the adapters are the packaged embedder's own
-        self.tune = open_once(
+        self.tune: Callable[[str], Embedder] = open_once(
             lambda adapter: (
                 Embedder(spec, cache, progress=progress, adapter=adapter) if adapter and self.can_tune else self
             )

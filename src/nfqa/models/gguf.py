@@ -12,11 +12,12 @@ from typing import Any
 
 from nfqa.files.paths import hash_file, lock_file
 
-_RECIPE = 1  # counts changes of what a conversion makes; converted folders of another number are not used
+_RECIPE = 2  # counts changes of what a conversion makes; converted folders of another number are not used
 _INSTEAD = "or serve it with llama.cpp and name it as openai:MODEL@http://HOST:8080/v1"
 # Byte-level tokenizers, by what GGUF files call their way of cutting a text before merging. GPT-2's is the one that
 # transformers takes for any that it doesn't know; the second kind first makes each digit a piece.
 _AS_GPT2 = {"gpt-2", "mpt", "olmo", "jais", "phi-2"}
+_BLANK = "\u2581"  # of SentencePiece
 _DIGITS_APART = {"smollm", "starcoder", "refact", "minerva-7b"}
 
 
@@ -54,7 +55,10 @@ def convert_gguf(file: Path) -> Path:
 
 
 def _find_cache() -> Path:
-    """The folder $NFQA_CACHE, else this library's in the user's cache folder. Raises: ValueError where there is none."""
+    """The folder $NFQA_CACHE, else this library's in the user's cache folder.
+
+    Raises: ValueError for a user without a home.
+    """
     import pooch
 
     try:
@@ -75,7 +79,7 @@ def _read_model(file: Path) -> tuple[Any, Any]:
     where: dict[str, Any] = {"pretrained_model_name_or_path": str(file.absolute().parent), "gguf_file": file.name}
     options: dict[str, Any] = {"dtype": torch.float32, "quantization_config": GgufConfig(dequantize=True)}
     try:
-        apart = _has_digits_apart(file)
+        fields = _check_fields(file)
         loaded: Any = AutoModelForCausalLM.from_pretrained(**where, **options, output_loading_info=True)
         model, report = loaded
         tokenizer = AutoTokenizer.from_pretrained(**where)
@@ -93,17 +97,31 @@ def _read_model(file: Path) -> tuple[Any, Any]:
             f" ({type(error).__name__}: {str(error).partition(chr(10))[0][:300]}); download it again, choose a text"
             f" model of an architecture that transformers reads from GGUF, such as llama, qwen2 or gemma3, {_INSTEAD}"
         ) from error
-    if apart:
-        from tokenizers import pre_tokenizers
-
-        parts = [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
-        tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(parts)
+    _set_cutting(tokenizer.backend_tokenizer, fields)
     model.hf_quantizer = None  # the weights are plain numbers now, and can be saved
     return model, tokenizer
 
 
-def _has_digits_apart(file: Path) -> bool:
-    """Whether its tokenizer makes each digit a piece of its own, which transformers doesn't heed.
+def _set_cutting(tokenizer: Any, fields: dict[str, Any]) -> None:
+    """Let a tokenizer cut texts as the file's fields say where transformers doesn't heed them.
+
+    tokenizer.ggml.pre may make each digit a piece of its own; tokenizer.ggml.add_space_prefix says of a SentencePiece
+    tokenizer whether a blank stands before every text, which it does by default, whatever the text begins with.
+    """
+    from tokenizers import normalizers, pre_tokenizers
+
+    kind = fields["tokenizer.ggml.model"]
+    if kind == "gpt2" and fields.get("tokenizer.ggml.pre") in _DIGITS_APART:
+        parts = [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(parts)
+    elif kind == "llama" and not fields["general.architecture"].startswith("gemma"):
+        before = [normalizers.Prepend(_BLANK)] if fields.get("tokenizer.ggml.add_space_prefix", True) else []
+        tokenizer.normalizer = normalizers.Sequence([*before, normalizers.Replace(" ", _BLANK)])
+        tokenizer.pre_tokenizer = None
+
+
+def _check_fields(file: Path) -> dict[str, Any]:
+    """What the file says of itself.
 
     Raises: ValueError for a file without a tokenizer, and for one that transformers would misread without a word.
     """
@@ -114,11 +132,16 @@ def _has_digits_apart(file: Path) -> bool:
     architecture, cut = fields["general.architecture"], fields.get("tokenizer.ggml.pre", "default")
     if "tokenizer.ggml.tokens" not in fields:
         raise ValueError(f"its architecture is {architecture}, and it has no tokenizer")
-    if fields["tokenizer.ggml.model"] == "gpt2" and cut not in {*_AS_GPT2, *_DIGITS_APART, *GGUF_PRE_TOKENIZER_SPLITS}:
-        raise ValueError(f"transformers would cut texts into other tokens than its tokenizer of kind {cut!r} does")
+    kind, splits = fields["tokenizer.ggml.model"], set(GGUF_PRE_TOKENIZER_SPLITS)
+    misread = cut not in _AS_GPT2 | _DIGITS_APART | splits if kind == "gpt2" else cut in splits
+    if misread:
+        raise ValueError(
+            "transformers would cut texts into other tokens than its tokenizer does, whose tokenizer.ggml.model is"
+            f" {kind!r} and tokenizer.ggml.pre {cut!r}"
+        )
     rope = {name.removeprefix(f"{architecture}.rope."): value for name, value in fields.items()}
     factors = {rope.get("scaling.factor", 1), rope.get("scale_linear", 1)}
     scaled = (rope.get("scaling.type", "none") != "none" or factors - {0, 1}) and architecture != "gpt-oss"
     if scaled or any(name.startswith("rope_") for name in tensors):
         raise ValueError("transformers would ignore the scaling of its positions (RoPE)")
-    return cut in _DIGITS_APART
+    return fields
