@@ -216,8 +216,8 @@ def test_a_part_that_lacks_references_may_have_empty_answers(tmp_path: Path, sha
 @pytest.mark.parametrize(
     ("systems", "printed"),
     [
-        (["NA", "all answers"], ["minus NA", "(all answers)"]),
-        (["", "b"], ["all answers", " b"]),
+        (["NA", "all together"], ["minus NA", "(all together)"]),
+        (["", "b"], ["all together", " b"]),
         (["=a", "-b"], ["minus =a", " -b\n"]),
         (["a", "b", "c", "d", "e"], ["and 1 more systems in differences.csv"]),
     ],

@@ -166,13 +166,14 @@ def _tabulate(summary: pd.DataFrame, folder: Path) -> Iterator[str]:
     import pandas as pd
 
     cells = summary["value"].map("{:,.3f}".format) + " (" + summary.n.astype(str) + ")"
-    whole = "(all answers)" if "all answers" in set(summary.system) else "all answers"
+    whole = "(all together)" if "all together" in set(summary.system) else "all together"
     both = summary.assign(cell=cells.where(summary.n > 0), system=summary.system.replace("", whole))
     systems = both.system.unique()
     table = both[both.answers == "unharmed"]
     harmed = set(table.label[table.dropped_because.str.contains("flagged: ")])
     with_flagged = both[(both.answers == "all") & both.label.isin(harmed)]
-    yield _tabulate_means(table, systems, "mean (questions)")
+    without = " without flagged answers" if len(with_flagged) else ""
+    yield _tabulate_means(table, systems, f"mean{without} (questions)")
     if len(with_flagged):
         yield "\n" + _tabulate_means(with_flagged, systems, "mean with flagged answers (questions)")
     if len(systems) > _MOST_SYSTEMS:
