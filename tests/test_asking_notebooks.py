@@ -230,7 +230,8 @@ def main_experiment(run, monkeypatch) -> Callable[..., pd.DataFrame]:
 
 @pytest.mark.parametrize("name", ROWS)
 def test_every_generator_has_its_rows_by_every_evaluator_and_judge(name, main_experiment) -> None:
-    table = main_experiment(name)
+    questions = {"questions": "debateqa"} if name == "table_18" else {}  # which have the passages that it retrieves
+    table = main_experiment(name, **questions)
     for query, columns in ROWS[name].items():
         rows = table.query(query)
         for (column, members), size in product(columns.items(), [len(rows)]):

@@ -401,6 +401,6 @@ def test_weights_that_the_hub_does_not_give_whole_are_one_line_and_not_kept(
     hub.replies |= {f"/a/b/resolve/{revision}/model.safetensors": reply for revision in REVISIONS}
     model = CausalLM(parse_role("judge", "hf:a/b"), device="cpu")
     assert model.config.vocab_size
-    with pytest.raises(ValueError, match=r"^hf:a/b can't be loaded [^\n]*$"):
+    with pytest.raises(ValueError, match=r"^hf:a/b can't be loaded: [^\n]*$"):
         model.model  # noqa: B018
     assert not [*(tmp_path / "cache").rglob("snapshots/*/model.safetensors")]

@@ -151,7 +151,7 @@ def test_an_adapter_s_embedder_is_one_for_all_threads(tmp_path: Path) -> None:
 
 def test_threads_that_open_models_leave_the_process_s_settings_as_they_were(monkeypatch: Any) -> None:
     """Where the hub can't be reached, a thread that is late takes another's setting for the process's own."""
-    monkeypatch.setattr(loading, "_reach_hub", lambda: False)
+    monkeypatch.setattr(loading, "_find_fault", lambda: "connect")
     spec, states = parse_role("embedder", "hf:a/b"), list[bool]()
 
     def open_model(number: int) -> None:

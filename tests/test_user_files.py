@@ -159,10 +159,15 @@ def test_an_output_that_is_edited_during_a_run_stays(here: Path, monkeypatch: py
     assert (here / "out" / "summary.csv").read_text() == "edited"
 
 
-def test_a_folder_of_an_earlier_version_is_resumed(here: Path) -> None:
+def test_a_folder_without_a_list_of_its_outputs_is_resumed_when_its_tables_are_away(here: Path) -> None:
+    """As one of an earlier version, or a copy of its visible files: whether its tables were edited can't be told."""
     score("answers.jsonl")
     (here / "out" / ".nfqa").unlink()
     parts = list_files(here / "out" / "parts")
+    with pytest.raises(ValueError, match="was edited, or is not nfqa's; move it elsewhere"):
+        score("answers.jsonl")
+    for file in (here / "out").glob("*.csv"):
+        file.unlink()
     score("answers.jsonl")
     assert list_files(here / "out" / "parts") == parts
     assert set(read_note(here / "out" / "parts" / "rouge-000000.parquet")) > {"part", "source"}

@@ -99,10 +99,11 @@ class Job:
             raise ValueError(f"{self.out}: its path is not UTF-8; name another folder with --out")
         names = sorted(path.name for path in self.out.glob("*"))
         in_use = [name for name in names if not name.startswith(".")]
-        if OUTPUTS in names:
+        parts = (self.out / "parts").glob("*.parquet")
+        if OUTPUTS in names or any("part" in read_note(file) for file in parts):  # a copy has parts, and no list
             for name in SUMMARIES:
                 refuse_edited(self.out / name)
-        elif in_use and not any("part" in read_note(file) for file in (self.out / "parts").glob("*.parquet")):
+        elif in_use:
             listed = ", ".join(in_use[:3])
             raise ValueError(f"{self.out}: holds {listed}, which are not nfqa's; name another folder with --out")
 

@@ -17,7 +17,7 @@ from nfqa.models.roles import RoleSpec, name_models, parse_role, parse_roles
 if TYPE_CHECKING:
     from nfqa.judge.asking import Asker
     from nfqa.judge.journal import Journal
-    from nfqa.judge.limits import Limits, Meter
+    from nfqa.judge.limits import Meter
     from nfqa.judge.prompts import PromptSet
     from nfqa.models.embed import Embedder
     from nfqa.models.evaluator import Evaluator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PROMPTS = Path(__file__).parent / "prompts"
 
 
-_METERS: dict[tuple[Path, str, Limits], Meter] = {}
+_METERS: dict[tuple[Path, str], Meter] = {}
 Draws = Literal["paper", "greedy"]
 _PAPER = (0.8, 0.95)  # temperature and top-p: LINKAGE, section 4.4, and its released code
 
@@ -208,7 +208,11 @@ def _open_meter(journal: Journal) -> Meter:
 
     limits = Limits.from_environment()
     meter = Meter(limits, journal.count_run(journal.run))
-    return _METERS.setdefault((journal.path, journal.run, limits), meter) if journal.path else meter
+    if journal.path is None:
+        return meter
+    meter = _METERS.setdefault((journal.path, journal.run), meter)
+    meter.limits = limits  # what was spent under other limits counts
+    return meter
 
 
 def show_bar(unit: str, *, shown: bool) -> Callable[[int, int], None]:

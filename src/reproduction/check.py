@@ -218,7 +218,7 @@ def say_moved(compared: pd.DataFrame) -> bool:
 
 def _list_failing(lines: pd.DataFrame) -> pd.DataFrame:
     """What differs in an artefact as it is printed, the largest changes first; of texts the part that differs."""
-    lines = lines.sort_values("change", ascending=False).head(_LISTED).drop(columns="artefact")
+    lines = lines.sort_values("change", ascending=False, na_position="first").head(_LISTED).drop(columns="artefact")
     texts = lines[lines.column.isin(TEXTS)]
     for place, old, new in zip(texts.index, texts.committed, texts.now, strict=True):
         equal = [a == b for a, b in zip(old, new, strict=False)]

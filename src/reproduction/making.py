@@ -15,7 +15,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from nfqa.files.code import hash_maker
-from nfqa.files.paths import hash_file, write_text
+from nfqa.files.paths import hash_file, refuse_edited, start_outputs, write_output
 from nfqa.files.readers import read_questions
 from nfqa.files.store import Store
 from nfqa.files.tables import escape_formula
@@ -252,8 +252,6 @@ def write_made(run: Run) -> list[str]:
     texts = {"debates.jsonl": "".join(lines.values())}
     for name, part in pipeline.split_questions(list(lines)).groupby("split"):
         texts[f"{name}.jsonl"] = "".join(lines[identifier] for identifier in part.id)
-    for name in {"test.jsonl", "dev.jsonl"} - texts.keys():  # of an earlier run with more questions
-        (run.folder / name).unlink(missing_ok=True)
     parts, alone = run.frames["debatable"], run.last["view"][run.last.explanation == ""]
     parts = parts[(parts.part == "point_of_view") | ~parts["view"].isin(alone)]
     addresses = run.frames["nearest documents"][["id", "document", "address"]]
@@ -262,6 +260,13 @@ def write_made(run: Run) -> list[str]:
     anchors, funnel = anchors.assign(cosine=anchors.cosine.round(6))[columns], count_funnel(run.counts, run.dropped)
     for name, table in {"anchors.csv": anchors, "removed.csv": run.dropped, "funnel.csv": funnel}.items():
         texts[name] = table.map(escape_formula).to_csv(index=False, lineterminator="\n")
+    start_outputs(run.folder)
+    unused = {"test.jsonl", "dev.jsonl"} - texts.keys()  # of an earlier run with more questions
+    for name in (*texts, *unused):
+        refuse_edited(run.folder / name)
+    for name in unused:
+        (run.folder / name).unlink(missing_ok=True)
     for name, text in texts.items():
-        write_text(run.folder / name, text)
+        with write_output(run.folder / name) as scratch:
+            scratch.write_text(text, encoding="utf-8")
     return list(texts)

@@ -74,13 +74,9 @@ def refuse_edited(path: Path) -> None:
 
 
 def start_outputs(folder: Path) -> None:
-    """Make a folder of outputs; what lies in it without a list is an earlier version's, which kept none."""
+    """Make a folder of outputs, with an empty list where it has none."""
     folder.mkdir(parents=True, exist_ok=True)
-    if not (folder / OUTPUTS).exists():
-        (folder / OUTPUTS).touch()
-        for path in folder.glob("[!.]*"):
-            if path.is_file():
-                _list_output(path, path.name)
+    (folder / OUTPUTS).touch()
 
 
 @contextmanager
@@ -107,7 +103,7 @@ def _list_output(path: Path, name: str) -> None:
     line = _describe(path, name)
     if line not in _read_outputs(path.parent):
         with (path.parent / OUTPUTS).open("a", encoding="ascii") as file:
-            file.write(f"{line}\n")
+            file.write(f"\n{line}\n")  # the line before may have been cut
 
 
 def _read_outputs(folder: Path) -> list[str]:

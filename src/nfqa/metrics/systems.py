@@ -109,7 +109,7 @@ def drop_harmed(scores: pd.DataFrame) -> pd.DataFrame:
     if "flags" not in scores:
         return scores
     kinds = scores.reindex(columns=["flags", "metric", "signature"]).astype(object).fillna("")
-    if odd := [flags for flags in kinds["flags"].unique() if not isinstance(flags, str)]:
+    if odd := [flags for flags in kinds["flags"] if not isinstance(flags, str)]:
         raise ValueError(f"flags is {odd[0]!r}; expected names such as 'copies_view; length', or \"\" for none")
     harmed = pd.Series([is_harmed(*map(str, row)) for row in kinds.to_numpy()], scores.index, dtype=bool)
     missing = scores.missing.mask(harmed & (scores.missing == ""), "flagged")
