@@ -22,7 +22,7 @@ OWN_LIMITS := $(LIMITS:%=NFQA_%)
 # The library reads limits under its own names. A name typed after make has priority; one of the environment has not.
 $(foreach name,$(LIMITS),$(eval NFQA_$(name) $(if $(findstring command,$(origin $(name))),:=,?=) $($(name))))
 export $(READ) $(OWN_LIMITS)
-KNOWN := $(READ) $(LIMITS) $(OWN_LIMITS) RUN WORK ONLY MODEL PYTHON VENV TORCH_INDEX PORT FILE NAME CALLS KILLS RUNNER_KILLS NFQA_JOURNAL NFQA_CACHE NFQA_UPSTREAM NFQA_DEVICE NFQA_DTYPE \
+KNOWN := $(READ) $(LIMITS) $(OWN_LIMITS) RUN WORK ONLY MODEL PYTHON VENV TORCH_INDEX PORT FILE NAME MONTHLY CALLS KILLS RUNNER_KILLS NFQA_JOURNAL NFQA_CACHE NFQA_UPSTREAM NFQA_DEVICE NFQA_DTYPE \
 	NFQA_TRUST_REMOTE_CODE OPENAI_API_KEY OMP_NUM_THREADS
 unknown := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(name))))
 near = import difflib, sys; print(*difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1) or ["one of make help"])
@@ -188,15 +188,15 @@ lab: $(READY) ## open JupyterLab on an index of all notebooks, values and figure
 	$(VENV)/bin/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/build/index.ipynb \
 		$(if $(PORT),--port=$(PORT)) $(if $(filter 0,$(shell id -u)),--allow-root)
 
-test: $(READY_DEV) ## run linters, type checker and all tests, including notebooks
+test: $(READY_DEV) ## run linters, type checker and tests, including notebooks; MONTHLY=1 adds the longest ones
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
-	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist worksteal --durations=15
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist worksteal --durations=15 $(if $(MONTHLY),,-m "not monthly")
 
 test-fast: $(READY_DEV) ## run one linter and the fast tests: no notebooks, browser or embedding (times: docs/performance.md)
 	$(VENV)/bin/ruff check .
-	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist worksteal --durations=15 -m "not slow"
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist worksteal --durations=15 -m "not slow and not monthly"
 
 soak: $(READY_DEV) ## kill runs at random against a faulty server; check that nothing is lost or paid twice
 	$(VENV)/bin/python tests/soak.py --calls $(or $(CALLS),10000) --kills $(or $(KILLS),80) --runner-kills $(or $(RUNNER_KILLS),20)

@@ -204,7 +204,7 @@ def test_a_door_that_is_interrupted_twice_ends(checkout: Checkout, make: list[st
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", [0, 1, *(pytest.param(part, marks=pytest.mark.monthly) for part in (2, 3))])
 def test_drawing_a_committed_figure_again_changes_no_picture(part: int, tmp_path, monkeypatch) -> None:
     """But for the last digits of a text, where another processor rounds otherwise."""
     monkeypatch.setattr(lab_open, "save_figure", draw_picture)

@@ -40,7 +40,9 @@ def find_notebook(paper: Paper, name: str) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("identifier", KINDS)
+@pytest.mark.parametrize(
+    "identifier", [KINDS[0], *(pytest.param(kind, marks=pytest.mark.monthly) for kind in KINDS[1:])]
+)
 def test_every_module_that_a_notebook_has_imported_when_it_ends_is_in_its_fingerprint(identifier, tmp_path) -> None:
     paper, name = find_artefact(read_papers(PROJECT), identifier)
     notebook = find_notebook(paper, name)

@@ -96,6 +96,7 @@ def wait_for(happened: Callable[[], object]) -> None:
     raise TimeoutError
 
 
+@pytest.mark.monthly
 def test_a_worker_and_then_its_node_die(lines: Path, undisturbed: pd.DataFrame, cluster: Any, tmp_path: Path) -> None:
     killed = []
 

@@ -234,6 +234,7 @@ def test_other_runs_are_marked_partial_and_only_an_artefact_without_notebook_say
 
 
 @pytest.mark.slow
+@pytest.mark.monthly
 def test_report_of_the_committed_results_is_small(tmp_path: Path) -> None:
     root = find_root()
     pages = [*build_site(Place(root, tmp_path, is_full=True)).parent.rglob("*.html")]

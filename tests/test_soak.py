@@ -16,6 +16,7 @@ from nfqa.models.chat import Decoding, Request
 
 
 @pytest.mark.slow
+@pytest.mark.monthly  # as `make soak`, with fewer calls
 def test_processes_killed_at_random_moments_lose_nothing_and_pay_no_more_than_what_was_in_flight(
     tmp_path: Path,
 ) -> None:

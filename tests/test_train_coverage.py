@@ -54,6 +54,7 @@ def test_a_negated_view_is_stated_by_a_negated_text_alone():
     assert kinds == {(False, False), (False, True), (True, True), (True, False)}
 
 
+@pytest.mark.monthly
 def test_a_step_lowers_the_loss_of_its_batch():
     torch.manual_seed(0)
     model = train_coverage.SentenceModel(train_coverage.parse_role("embedder", train_coverage.EMBEDDER)).module

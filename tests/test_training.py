@@ -73,6 +73,7 @@ def _train(root: Path) -> dict[str, Any]:
     return load_file(train.train_evaluator(root, "tiny") / "model.safetensors")
 
 
+@pytest.mark.monthly
 def test_a_stopped_run_goes_on_to_the_same_weights(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, corpus: Corpus
 ) -> None:
@@ -103,6 +104,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(
     assert not list((tmp_path / "stopped/build/training").glob("*.pt"))
 
 
+@pytest.mark.monthly
 def test_the_cache_with_the_lowest_loss_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tune, "_TASKS", 3)
     folder = shutil.copytree(MODELS / "evaluator_tiny", tmp_path / "evaluator_tiny")
