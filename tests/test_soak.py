@@ -27,6 +27,7 @@ def test_processes_killed_at_random_moments_lose_nothing_and_pay_no_more_than_wh
 
 
 @pytest.mark.slow
+@pytest.mark.monthly
 def test_a_killed_runner_leaves_no_notebook_that_goes_on_asking(tmp_path: Path) -> None:
     found = storm_runner(tmp_path / "runner", kills=2, seed=1)
     assert not found.broken, found

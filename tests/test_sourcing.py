@@ -24,6 +24,7 @@ def test_each_question_stands_once_a_source() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.monthly
 def test_topics_of_the_sample_come_out_the_same_twice(tmp_path: Path) -> None:
     result = [run_notebook("debateqa/figure_14_domains", out=tmp_path / run, n_seeds=2) for run in "ab"]
     first, second = ((tmp_path / run / "figure_14.csv").read_bytes() for run in "ab")
