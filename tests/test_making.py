@@ -282,6 +282,13 @@ def test_the_bundled_questions_become_what_score_reads(own_root: Path, capsys: p
     assert removed.reason.value_counts()["near-duplicate"] == 1
     assert removed.notna().all(axis=None)
 
+    debates_before = (folder / "debates.jsonl").read_text()
+    (folder / "debates.jsonl").write_text("edited")
+    assert main(["debates", str(ASKED), "--documents", str(TEXTS)]) == 2
+    assert "debates.jsonl: was edited, or is not nfqa's" in capsys.readouterr().err
+    assert (folder / "debates.jsonl").read_text() == "edited"
+    (folder / "debates.jsonl").write_text(debates_before)
+
     answers = own_root / "answers.jsonl"
     answers.write_text("".join(json.dumps({"id": line["id"], "generation": "Yes and no."}) + "\n" for line in debates))
     read = read_answers(answers, folder / "debates.jsonl")

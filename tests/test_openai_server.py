@@ -18,11 +18,12 @@ import pytest
 from conftest import PROJECT
 from stub_server import ODD, RETRIED, StubServer, reply_to
 
+from nfqa import opening
 from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
 from nfqa.judge.limits import Limits, Meter
 from nfqa.judge.openai_server import OpenAIServer
-from nfqa.judge.server_replies import judge_status, read_usage
+from nfqa.judge.server_replies import RequestError, judge_status, read_usage
 from nfqa.kernels.parse import Verdict
 from nfqa.models.chat import Decoding, Failure, Reply, Request
 from nfqa.models.roles import RoleSpec, parse_role
@@ -464,6 +465,19 @@ def test_every_token_that_a_server_charges_is_counted_and_a_cap_stops_where_toke
     assert (server.meter.prompt_tokens, server.meter.completion_tokens) == (tokens or (0, 0))
     assert (second.reason, len(stub.bodies)) == ("capped", 1)
     assert ("no usage" in second.detail) is (tokens is None)
+
+
+def test_what_was_spent_under_other_limits_counts(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("NFQA_MAX_REQUESTS", "1")
+    meter = opening._open_meter(Journal(tmp_path / "verdicts.sqlite"))
+    meter.reserve()
+    monkeypatch.setenv("NFQA_CONCURRENCY", "3")
+    again = opening._open_meter(Journal(tmp_path / "verdicts.sqlite"))
+    with pytest.raises(RequestError, match="1 requests were sent; raise NFQA_MAX_REQUESTS=1"):
+        again.reserve()
+    monkeypatch.setenv("NFQA_MAX_REQUESTS", "2")
+    opening._open_meter(Journal(tmp_path / "verdicts.sqlite")).reserve()
+    assert meter.requests_sent == 2
 
 
 def test_a_cap_on_cost_counts_reasoning_that_stands_apart():
