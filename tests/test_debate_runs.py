@@ -7,7 +7,8 @@ import json
 import re
 import shutil
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -106,18 +107,15 @@ class Upstream:
         self.folder, self.requested = folder, list[str]()
         upstream = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(SimpleHTTPRequestHandler):
             def do_GET(self) -> None:
                 upstream.requested.append(self.path.rpartition("/")[2])
-                file = upstream.folder / self.path.lstrip("/")
-                self.send_response(200 if file.is_file() else 404)
-                self.end_headers()
-                self.wfile.write(file.read_bytes() if file.is_file() else b"")
+                super().do_GET()
 
             def log_message(self, *_: Any) -> None:
                 pass
 
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=folder))
         self.url = f"http://127.0.0.1:{self.http.server_address[1]}"
         Thread(target=self.http.serve_forever, daemon=True).start()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -163,6 +164,7 @@ def name_kind(metric: str, signature: str) -> str:
     return _KINDS_BY_SIGNATURE.get((metric, first)) or _KINDS.get(metric, "")
 
 
+@cache
 def is_harmed(flags: str, metric: str, signature: str) -> bool:
     """Whether one of an answer's flags harms a score, by HARMS.
 

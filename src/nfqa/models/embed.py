@@ -42,8 +42,8 @@ class Embedder:
     The model loads at the first text that is not cached, in the precision that NFQA_DTYPE names, or float32. Texts over
     the model's limit are cut at its end, and `find_cut` lists them. No remote code is run. `fingerprint` says what
     vectors depend on besides the text. `tune(adapter)` is the same embedder with an adapter; one that is not the
-    packaged model (`can_tune`) stays as it is. Several threads may use one embedder. `progress` gets
-    the characters of a batch of texts that are done, and of all: they, not the number of texts, tell the time, as short
+    packaged model (`can_tune`) stays as it is. Several threads may use one embedder. `progress` gets the
+    characters of a batch of texts that are done, and of all: they, not the number of texts, tell the time, as short
     texts come first.
     """
 
