@@ -367,6 +367,7 @@ def hub(tmp_path: Path, upstream: Upstream, monkeypatch: pytest.MonkeyPatch) -> 
     addresses = {"ENDPOINT": upstream.url, "HUGGINGFACE_CO_URL_TEMPLATE": f"{upstream.url}/{{repo_id}}/{HUB_PATH}"}
     for name, value in (addresses | {"HF_HUB_CACHE": str(tmp_path / "cache")}).items():
         monkeypatch.setattr(constants, name, value)
+    monkeypatch.setattr("transformers.utils.hub._hf_api", None)  # made once in a process, for the hub of that time
     info = {"id": "a/b", "sha": COMMIT, "siblings": []}
     upstream.replies = {"/": send_hub_file(b""), "/api/models/a/b": send_hub_file(json.dumps(info).encode())}
     for file in make_tiny_model(tmp_path / "model").iterdir():
