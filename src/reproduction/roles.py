@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from nfqa.files.paths import write_text
 from nfqa.judge.asking import Asker, Tally, merge_tallies
 from nfqa.models.chat import Reading
-from nfqa.models.roles import DEFAULTS, EVALUATORS, name_models, parse_role, parse_roles
+from nfqa.models.roles import COMMITTED, DEFAULTS, EVALUATORS, name_models, parse_role, parse_roles
 from nfqa.opening import Asking, make_evaluator
 from reproduction.judging import open_generators, open_journal, open_judges
 from reproduction.place import find_cache, find_committed
@@ -135,18 +135,27 @@ class Roles:
         return {"dry": self.dry, "progress": show_progress(self.out, what), "note": note}
 
     @cached_property
-    def judge_name(self) -> str:
-        """The published model that the judge is, if it is asked as published; a packaged model by its name.
+    def named_judges(self) -> dict[str, LanguageJudge]:
+        """The judge role's language models by what their rows are called.
 
-        Any other is "judge", whose rows are its own.
+        That is the published model that one is, if it is asked as published; else its own name, where its verdicts are
+        committed or there are several; else "judge".
         """
-        spec = self.judge.asker.spec if self.judge else None
-        if spec and spec.kind == "package":
-            return spec.short
-        if spec is None or not self.asking.fit(spec).as_published:
-            return "judge"
-        name = spec.short.lower()
-        return next((family for family, start in self.families.items() if name.startswith(start)), "judge")
+        names = {name: self._name_judge(name, judge.asker.spec) for name, judge in self.judges.items()}
+        return {names[name]: judge for name, judge in self.judges.items()}
+
+    def _name_judge(self, name: str, spec: RoleSpec) -> str:
+        if self.asking.fit(spec).as_published:
+            families = (family for family, start in self.families.items() if spec.short.lower().startswith(start))
+            if family := next(families, ""):
+                return family
+        has_rows = spec.kind == "package" or spec.identity in COMMITTED.values()
+        return name if has_rows or len(self.judges) > 1 else "judge"
+
+    @property
+    def judge_name(self) -> str:
+        """What the rows of the judge role's language model are called, the first where it names several."""
+        return next(iter(self.named_judges), "judge")
 
     @cached_property
     def writers(self) -> dict[str, Asker]:

@@ -20,7 +20,7 @@ from nfqa.models.engine import ContinuousCache
 from nfqa.models.loading import one_at_a_time, read_precision
 from nfqa.models.pretrained import Pretrained
 from nfqa.models.restated import Restated, RowMaker, TargetLoss, find_losses, find_plain_losses
-from nfqa.models.roles import RoleSpec, find_evaluator
+from nfqa.models.roles import COMMITTED_PRECISIONS, RoleSpec, find_evaluator
 
 # A change of the code that makes a loss makes all of them anew, and so does another version of these packages.
 # What opens a model, names it and keeps its losses is not in it: `Evaluator.identity` says which model it is.
@@ -33,9 +33,9 @@ class Evaluator:
     """A causal language model that scores texts as restatements: `embedded:NAME`, or any that `Pretrained` opens.
 
     cache: a continuous cache over the answer, None for none, or "own": what the model's evaluator.json names for an
-    embedded model, none for any other. dtype "auto" is what NFQA_DTYPE names, or float32 on every device, so that
-    scores don't depend on it; a model too large or too slow for that takes bfloat16, and is then no closer than about
-    1 % to its own plain way.
+    embedded model, none for any other. dtype "auto" is what NFQA_DTYPE names, or that of the model's committed losses,
+    or float32 on every device, so that scores don't depend on it; a model too large or too slow for that takes
+    bfloat16, and is then no closer than about 1 % to its own plain way.
     batch_tokens is the `Engine`'s.
     store: a file that keeps losses by evaluator, settings and texts; another process may share it. A loss that is not
     a finite number isn't kept. `progress` receives how many losses of a call are made, and of how many.
@@ -64,7 +64,7 @@ class Evaluator:
         embedded = spec.kind == "embedded"
         where = RoleSpec("evaluator", "path", str(find_evaluator(spec.name))) if embedded else spec
         self.cache = cache if cache != "own" else _read_cache(Path(where.name)) if embedded else None
-        dtype = read_precision("float32") if dtype == "auto" else dtype
+        dtype = read_precision(COMMITTED_PRECISIONS.get(spec.identity, "float32")) if dtype == "auto" else dtype
         self._loaded = Pretrained(where, device=device, dtype=dtype, batch_tokens=batch_tokens, cache=self.cache)
         self._store, self._committed = open_losses(store), LOSSES.read(() if embedded else committed)
 

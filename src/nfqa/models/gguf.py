@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from nfqa.files.paths import hash_file, lock_file
+from nfqa.models.loading import explain_failure, open_quietly
+from nfqa.models.roles import RoleSpec, find_package_file, identify_file
 
 _RECIPE = 2  # counts changes of what a conversion makes; converted folders of another number are not used
 _INSTEAD = "or serve it with llama.cpp and name it as openai:MODEL@http://HOST:8080/v1"
@@ -19,6 +21,45 @@ _INSTEAD = "or serve it with llama.cpp and name it as openai:MODEL@http://HOST:8
 _AS_GPT2 = {"gpt-2", "mpt", "olmo", "jais", "phi-2"}
 _BLANK = "\u2581"  # of SentencePiece
 _DIGITS_APART = {"smollm", "starcoder", "refact", "minerva-7b"}
+
+
+def find_gguf(spec: RoleSpec) -> Path:
+    """The GGUF file that a spec names: a package's, one at a path, or one of the hub, which is fetched once.
+
+    A file of the hub is looked for in the folder $NFQA_MODELS first, by its name, then in the hub's cache.
+    Raises: ValueError where the hub doesn't give it, or for another file than the one whose verdicts are committed.
+    """
+    if spec.kind == "package":
+        return find_package_file(spec.name)
+    file = Path(spec.name) if spec.kind == "path" else find_in_folder(spec) or _fetch(spec)
+    if spec.identity.startswith("gguf:") and (found := identify_file(file)) != spec.identity:
+        raise ValueError(
+            f"{file}: sha256 begins with {found.rpartition('@')[2]}, but {spec.identity.rpartition('@')[2]} is that of"
+            f" the file whose verdicts are committed; download it again, it may not be whole, or name another model's"
+            " file by path:FILE.gguf"
+        )
+    return file
+
+
+def find_in_folder(spec: RoleSpec) -> Path | None:
+    """The file of that name in the folder $NFQA_MODELS. Raises: ValueError where that is no folder."""
+    folder = Path(os.environ.get("NFQA_MODELS") or ".").expanduser()
+    if not folder.is_dir():
+        raise ValueError(f"NFQA_MODELS is {str(folder)!r}; expected a folder with GGUF files, or unset it")
+    file = folder / spec.name.rpartition("/")[2]
+    return file if os.environ.get("NFQA_MODELS") and file.is_file() else None
+
+
+def _fetch(spec: RoleSpec) -> Path:
+    """The hub's file, from its cache where it is there. Raises: ValueError in one line where it can't be had."""
+    from huggingface_hub import hf_hub_download, try_to_load_from_cache
+
+    owner, repository, name = spec.name.split("/", 2)
+    where: dict[str, Any] = {"repo_id": f"{owner}/{repository}", "filename": name, "revision": spec.revision}
+    if isinstance(cached := try_to_load_from_cache(**where), str):
+        return Path(cached)
+    with open_quietly(spec), explain_failure(spec, f"; put {name} into a folder, and set NFQA_MODELS to it"):
+        return Path(hf_hub_download(**where))
 
 
 def convert_gguf(file: Path) -> Path:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from nfqa.models.chat import Wrapping
 from nfqa.models.engine import ContinuousCache, Engine
-from nfqa.models.gguf import convert_gguf
+from nfqa.models.gguf import convert_gguf, find_gguf
 from nfqa.models.loading import explain_failure, open_quietly, refuse_empty
-from nfqa.models.roles import RoleSpec
+from nfqa.models.roles import COMMITTED_PRECISIONS, RoleSpec, identify_file
 
 _PLACEHOLDER = "PROMPT-GOES-HERE"
 _USE_PLAIN = 'use wrapping="plain" (WRAPPING=plain)'
@@ -48,6 +49,7 @@ class Pretrained:
     ) -> None:
         self.name = f"{spec.kind}:{spec.name}"
         self.spec, self._device, self._dtype = spec, device, dtype
+        self._found = replace(spec, kind="path") if spec.is_gguf else spec  # nothing of a file is asked of the hub
         self._batch_tokens, self._cache = batch_tokens, cache
         self._options = {"revision": spec.revision, "trust_remote_code": trust_remote_code}
 
@@ -55,7 +57,9 @@ class Pretrained:
     def identity(self) -> str:
         """Name, commit (or revision, or "unpinned"; of a folder or file its hash) and precision."""
         name = self.spec.identity
-        if self.spec.kind == "hf":
+        if self.spec.kind == "hf" and self.spec.is_gguf:
+            name = name if name.startswith("gguf:") else identify_file(find_gguf(self.spec))
+        elif self.spec.kind == "hf":
             name = f"{self.name}@{self._find_commit()}"
         return f"{name}|{self.precision}"
 
@@ -76,15 +80,17 @@ class Pretrained:
     @cached_property
     def _where(self) -> str:
         """A hub's name of it, or its folder; a GGUF file is converted to one."""
-        if not self.spec.gguf_file:
+        if not self.spec.is_gguf:
             return self.spec.name
-        with open_quietly(self.spec):
-            return str(convert_gguf(self.spec.gguf_file))
+        file = find_gguf(self.spec)
+        with open_quietly(self._found):
+            return str(convert_gguf(file))
 
     def _read_template(self) -> str:
         """A folder's chat template, "" where it is kept elsewhere: read without importing transformers."""
         file = Path(self._where, "chat_template.jinja")
-        return file.read_text(encoding="utf-8") if self.spec.kind != "hf" and file.is_file() else ""
+        is_local = self.spec.is_gguf or self.spec.kind != "hf"
+        return file.read_text(encoding="utf-8") if is_local and file.is_file() else ""
 
     def tokenise(self, texts: list[str], wrapping: Wrapping) -> list[list[int]]:
         """Each text as tokens that more can follow. A chat template writes the special ones itself.
@@ -225,6 +231,8 @@ class Pretrained:
         """The dtype by name."""
         if self._dtype != "auto":
             return self._dtype
+        if committed := COMMITTED_PRECISIONS.get(self.spec.identity):
+            return committed
         if not self.place.startswith("cuda"):
             return "float32"
         import torch
@@ -233,8 +241,8 @@ class Pretrained:
 
     def _load(self, loader: Any, **more: Any) -> Any:
         where = self._where
-        cure = f"; delete {where}, and it is converted again" if self.spec.gguf_file else _SAFETENSORS
-        with open_quietly(self.spec), explain_failure(self.spec, cure):
+        cure = f"; delete {where}, and it is converted again" if self.spec.is_gguf else _SAFETENSORS
+        with open_quietly(self._found), explain_failure(self.spec, cure):
             return loader.from_pretrained(where, **self._options, **more)
 
 

