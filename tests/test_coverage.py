@@ -7,8 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from test_judging import LOGITS, find_fenced, list_prompts, make_judge
 
 from nfqa.metrics.coverage import cut_passages, measure_coverage, score_coverage, sign_coverage, split_answer
+from nfqa.metrics.judging import JUDGE_CUT
+from nfqa.models.chat import Reply
 from nfqa.models.reader import READER_CUT, Reader
 from reproduction.studies.baselines import count_clusters, measure_each, score_baselines
 
@@ -154,6 +157,43 @@ def test_coverage_by_a_reader_is_that_of_the_best_passage():
     assert set(result.signature) == {"shared|passages:60"}
     assert result.note.tolist() == ["", READER_CUT, "", ""]
     assert {len(text.split()) for text in reader.texts} == {60, 2}
+
+
+def say_shared(prompt: str) -> str:
+    """A judge that says 1 where the text has every word of the point of view."""
+    (text,), (view,) = find_fenced(prompt, "candidate"), find_fenced(prompt, "point_of_view")
+    return "hm" if view == "odd" else f"[[{int({*view.split()} <= {*text.split()})}]]"
+
+
+JUDGED = pd.DataFrame(
+    {"dataset": "made_up", "question": ["0", "0", "0", "1"], "system": [*"abca"], "text": ["x y", "y", "", "x"]}
+)
+OF_QUESTION = pd.DataFrame({"dataset": "made_up", "question": "0", "view": ["p", "q"], "text": ["x", "odd"]})
+
+
+def test_coverage_by_a_language_model_is_what_it_says_of_each_answer_and_view():
+    judge = make_judge(say_shared, max_words=3)
+    result = score_coverage(JUDGED, OF_QUESTION, judge)
+    np.testing.assert_allclose(result.score, [1, np.nan, 0, np.nan, np.nan, np.nan, np.nan])
+    assert result.missing.tolist() == ["", "unreadable", "", "unreadable", "no_text", "no_text", "needs views"]
+    assert result[["view", "metric"]].drop_duplicates().to_numpy().tolist() == [
+        ["p", "coverage"],
+        ["q", "coverage"],
+        ["", "coverage"],
+    ]
+    assert result.signature.str.contains(r"^judge:.*states_view").tolist() == [True] * 6 + [False]
+    assert len(list_prompts(judge)) == 4 + 2 * 2  # two unreadable ones are asked for twice more
+    before = judge.asker.tally.requests
+    pd.testing.assert_frame_equal(score_coverage(JUDGED, OF_QUESTION, judge), result)
+    assert judge.asker.tally.requests == before, "what was answered is kept"
+    long = score_coverage(JUDGED.assign(text="x y z end"), OF_QUESTION, make_judge(say_shared, max_words=3))
+    assert long.note.tolist() == [JUDGE_CUT] * 6 + [""]
+
+
+def test_coverage_from_logits_is_the_probability_of_a_yes_among_both_digits():
+    reply = Reply("[[1]]", 9, 1, "logits", logprobs=(np.log(0.1), np.log(0.3)))
+    result = score_coverage(JUDGED[:1], OF_QUESTION[:1], make_judge(lambda _: reply, decoding=LOGITS))
+    np.testing.assert_allclose(result.score, [0.75])
 
 
 def test_a_passage_has_at_most_so_many_words_and_no_word_is_lost():

@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from scipy.special import logit
 
 import nfqa
+from nfqa.metrics.coverage import score_coverage
 from nfqa.metrics.dispute_detector import open_detector
 from nfqa.models import reader
 from nfqa.models.adapters import ADAPTERS
@@ -61,7 +62,8 @@ def test_a_pair_over_the_limit_is_cut_and_noted_in_its_row() -> None:
     assert made.find_cut([fits, over]) == {over}
     views = ["Zoos should stay.", "Zoos should be closed. " * 60]
     lines = [{"question": "Zoos?", "partial_answers": views, "answers": ["Zoos protect rare animals."]}]
-    assert nfqa.coverage(lines, reader="embedded").note.tolist() == ["", READER_CUT]
+    frames = nfqa.read(lines)
+    assert score_coverage(frames.answers, frames.views, made).note.tolist() == ["", READER_CUT]
     endless = "https://example.org/" + "-a" * 300
     aware = nfqa.dispute_awareness([{"question": "Zoos?", "answers": [endless, "Zoos are good."]}])
     assert aware.note.tolist() == [READER_CUT, ""]

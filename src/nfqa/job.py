@@ -45,7 +45,7 @@ METHODS = {
         {"pd": "P.D. (lower is better)", "pd_share": "P.D. share (0 = bare question, 1 = the views)"},
     ),
     "da": Method("answers", ("judge", "reader"), {"da": "D.A. (share aware)"}),
-    "coverage": Method("views", ("embedder", "reader"), {"coverage": "coverage"}),
+    "coverage": Method("views", ("embedder", "reader", "judge"), {"coverage": "coverage"}),
     "linkage": Method(
         "references",
         ("judge", "embedder"),

@@ -132,7 +132,8 @@ class Worker:
                 judge = "embedded" if isinstance(self.judge, str) else self.judge
                 return functions.dispute_awareness(frames, judge, reader=self.job.reader or "embedded")
             case "coverage":
-                return functions.coverage(frames, self.embedder, reader=self.job.reader)
+                judge = self.job.reader or (self.judge if not isinstance(self.judge, str) else "embedded")
+                return functions.coverage(frames, judge, embedder=self.embedder)
             case "linkage":
                 return functions.linkage(frames, self.judge, embedder=self.embedder)
             case "pointwise" | "pointwise_ref" | "pairwise":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from sentencex import segment
 
+from nfqa.judge.journal import hash_text
+from nfqa.kernels.parse import Verdict
+from nfqa.metrics.judging import LanguageJudge, ask_planned, note_long, read_verdict, trim_text
 from nfqa.metrics.systems import note_cut
 from nfqa.models.adapters import COVERAGE
+from nfqa.models.chat import Request
 from nfqa.models.embed import EMBEDDER_CUT, Embedder
 from nfqa.models.reader import READER_CUT, Reader
 
@@ -36,16 +41,18 @@ _BLANKS = [code for code in range(0x3001) if chr(code).isspace()]
 _PLAIN = dict.fromkeys(map(ord, _QUOTES), "’") | dict.fromkeys(_BLANKS, " ") | dict.fromkeys(range(0xD800, 0xE000), "?")
 
 
-def score_coverage(answers: pd.DataFrame, views: pd.DataFrame, model: Embedder | Reader) -> pd.DataFrame:
+def score_coverage(
+    answers: pd.DataFrame, views: pd.DataFrame, model: Embedder | Reader | LanguageJudge
+) -> pd.DataFrame:
     """The parts of an answer's coverage: one row an answer and view, as `measure_coverage` or `read_coverage` has it.
 
     The packaged embedder has the adapter that was trained to see whether a text states a point of view; another
     embedder is as it is.
 
     Args: answers, views: as `score_baselines`; model: what compares an answer with a view.
-    Returns: the columns of `answers` but text and grade; view, metric ("coverage"), score (a cosine, or a reader's
-        probability; NaN for an answer without a sentence), missing ("no_text" then, else ""), signature and note
-        (where a text was cut).
+    Returns: the columns of `answers` but text and grade; view, metric ("coverage"), score (a cosine, or the probability
+        by a reader or language model; NaN for an answer without a sentence), missing ("no_text" then, or why a language
+        model gave no verdict, else ""), signature and note (where a text was cut).
         An answer to a question without views has one row, its view "", missing as "needs views".
     """
     numbered = answers.drop(columns="grade", errors="ignore").assign(place=range(len(answers)))
@@ -54,6 +61,11 @@ def score_coverage(answers: pd.DataFrame, views: pd.DataFrame, model: Embedder |
     viewed = pairs.view_text != ""
     answer_texts = pairs.text.fillna("")
     scores = np.full(len(pairs), np.nan)
+    if isinstance(model, LanguageJudge):
+        verdicts = ask_coverage(answer_texts[viewed].tolist(), pairs.view_text[viewed].tolist(), model)
+        verdicts = verdicts.set_axis(pairs.index[viewed]).reindex(pairs.index)
+        verdicts = verdicts.fillna({"missing": "needs views", "signature": "", "note": ""})
+        return pairs.drop(columns=["place", "text", "view_text"]).assign(metric="coverage").join(verdicts)
     if isinstance(model, Reader):
         signature = f"{model.signature}|passages:{PASSAGE}"
         scores[viewed] = read_coverage(answer_texts[viewed].tolist(), pairs.view_text[viewed].tolist(), model)
@@ -138,6 +150,26 @@ def read_coverage(texts: Sequence[str], views: Sequence[str], reader: Reader) ->
     pairs = pd.Series(_list_passages(texts, views), dtype=object).explode().dropna()
     probabilities = pd.Series(reader.read(pairs.tolist()), pairs.index, dtype=np.float64)
     return probabilities.groupby(level=0).max().reindex(range(len(texts))).to_numpy()
+
+
+def ask_coverage(texts: Sequence[str], views: Sequence[str], judge: LanguageJudge) -> pd.DataFrame:
+    """Ask a language model whether each text states the view beside it: 1, or 0.
+
+    Args: judge: whose prompts have the template "states_view".
+    Returns: score (from logits P("1") / (P("0") + P("1")), from a text 0 or 1; NaN without a verdict), missing (why),
+        signature and note (where a text was cut) of each pair. An empty text is not asked about ("no_text").
+    """
+    template, name = judge.prompts.get("states_view"), "states_view"
+    planned: list[Request | Verdict] = []
+    for text, view in zip(texts, views, strict=True):
+        candidate = trim_text(text, judge)
+        prompt = judge.prompts.render(name, candidate=candidate, point_of_view=trim_text(view, judge))
+        request = Request(prompt, judge.seed, ("0", "1"), group=f"{name}|{hash_text(candidate)}")
+        planned.append(request if candidate.strip() else Verdict(None, "no_text"))
+    verdicts = ask_planned(planned, judge, partial(read_verdict, pick=template.pick, digit=True))
+    signature = f"judge:{judge.asker.identity}|{judge.sign(name)}"  # after asking: a model is known once it is open
+    notes = note_long([*zip(texts, views, strict=True)], judge)
+    return pd.DataFrame({"score": verdicts["value"], "missing": verdicts.reason, "signature": signature, "note": notes})
 
 
 def _list_passages(texts: Iterable[str], views: Iterable[str]) -> list[list[tuple[str, str]]]:

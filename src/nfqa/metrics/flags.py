@@ -58,7 +58,8 @@ SCORE_KINDS = {  # a flag harms a score by how that reads an answer
 _KINDS = {"embedded_judge": "vectors", "listwise": "references", "pointwise_ref": "references"}
 _KINDS |= {"pairwise": "references", "pointwise": "model", "da": "detector", "pd": "pd", "pd_share": "pd"}
 _KINDS |= {"coverage": "coverage", "rouge1": "rouge", "rouge2": "rouge", "rougel": "rouge", "bertscore": "bertscore"}
-_KINDS_BY_SIGNATURE = {("da", "judge"): "model", ("coverage", "reader"): "reader"}  # one metric, read in two ways
+_KINDS_BY_SIGNATURE = {("da", "judge"): "model", ("coverage", "reader"): "reader"}  # one metric, read in several ways
+_KINDS_BY_SIGNATURE |= {("coverage", "judge"): "model"}
 # The scores that each flag harms: they say more, or less, of such an answer than a reader would. docs/formats.md has
 # the reasons. `length` harms none: on the development half people grade short answers 1.2 of 3 on average and long
 # ones 2.6.

@@ -35,7 +35,7 @@ def score(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
     """Coverage, P.D. and D.A. of a model's answer, those that it has."""
     pair, metadata = (doc["question"], results[0]), {"partial_answers": doc["views"]}
     scores = {
-        "coverage": score_answer("coverage", *pair, metadata, reader=doc["reader"])[0],
+        "coverage": score_answer("coverage", *pair, metadata, judge=doc["reader"] or "embedded")[0],
         "perspective_diversity": score_answer("perspective_diversity", *pair, metadata, evaluator=doc["evaluator"])[0],
         "dispute_awareness": score_answer("dispute_awareness", *pair, metadata)[0],
     }
