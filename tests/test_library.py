@@ -315,7 +315,7 @@ def test_scores_of_several_methods_are_summarised_by_system_and_question() -> No
     ]  # fmt: skip
     flagged = {"question": "Flagged?", "partial_answers": ["Yes."], "answers": [{"system": "x", "text": "Flagged!"}]}
     frames = nfqa.read([*lines, flagged, {"question": "bare?", "answers": [{"system": "x", "text": "none"}]}])
-    scores = [nfqa.coverage(frames, LetterEmbedder()), nfqa.dispute_awareness(frames)]
+    scores = [nfqa.coverage(frames, embedder=LetterEmbedder()), nfqa.dispute_awareness(frames)]
     for frame in scores:
         assert list(frame.columns[:5]) == ["dataset", "question", "answer", "system", "grade"]
     rows = nfqa.summarise(pd.concat(scores)).set_index(["metric", "system"])
@@ -344,7 +344,7 @@ def test_systems_are_compared_on_the_questions_that_both_have_a_score_for() -> N
          "answers": [{"system": system, "text": each[n]} for system, each in texts.items()]} for n in range(7)
     ]  # fmt: skip
     frames = nfqa.read(lines)
-    scores = pd.concat([nfqa.coverage(frames, LetterEmbedder()), nfqa.dispute_awareness(frames)])
+    scores = pd.concat([nfqa.coverage(frames, embedder=LetterEmbedder()), nfqa.dispute_awareness(frames)])
     assert (scores[scores.system == "z"].missing == "empty answer").all()
     means = nfqa.summarise(scores).set_index(["metric", "system"])
     assert means.loc["coverage"].loc["z", ["n", "dropped", "dropped_because"]].tolist() == [0, 7, "empty answer: 7"]
@@ -373,7 +373,7 @@ def test_a_summary_excludes_a_flagged_answer_from_the_scores_that_its_flag_harms
         ]} for n in range(2)
     ]  # fmt: skip
     frames = nfqa.read(lines)
-    covered, aware = nfqa.coverage(frames, LetterEmbedder()), nfqa.dispute_awareness(frames)
+    covered, aware = nfqa.coverage(frames, embedder=LetterEmbedder()), nfqa.dispute_awareness(frames)
     scores = pd.concat([covered, covered.assign(signature="reader:1"), aware])
     quoted = scores[scores.system == "quotes"]
     assert set(quoted["flags"]) == {"copies_view"}
@@ -400,7 +400,7 @@ def test_scores_have_the_flags_of_their_answers_that_concern_who_scores() -> Non
     diversity = nfqa.perspective_diversity(frames, "embedded:tiny", share=False)
     assert "share" not in diversity
     judged = nfqa.linkage(frames, embedder=LetterEmbedder())
-    for scores in (nfqa.coverage(frames, LetterEmbedder()), nfqa.dispute_awareness(frames), judged, diversity):
+    for scores in (nfqa.coverage(frames, embedder=LetterEmbedder()), nfqa.dispute_awareness(frames), judged, diversity):
         assert scores["flags"].tolist() == ["repeats_itself; length; not_english", "one_word"]
     with StubServer(reply=lambda prompt, seed: "[[1]]") as server:
         judge = f"openai:stub@{server.url}"

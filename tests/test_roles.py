@@ -164,7 +164,7 @@ def test_each_door_refuses_a_name_of_the_hub_that_a_folder_has_too(tmp_path, mon
     )
     doors = [
         lambda: nfqa.perspective_diversity(lines, "hf:gpt2"),
-        lambda: nfqa.coverage(lines, "hf:gpt2"),
+        lambda: nfqa.coverage(lines, embedder="hf:gpt2"),
         lambda: nfqa.linkage(lines, "hf:gpt2"),
         lambda: nfqa.linkage(lines, embedder="hf:gpt2"),
         lambda: nfqa.dispute_awareness(lines, "hf:gpt2"),

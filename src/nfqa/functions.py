@@ -341,7 +341,7 @@ def _refuse_for_embedded(judge: Any, **options: tuple[str, str]) -> None:
         return
     for name, (value, default) in options.items():
         if value != default:
-            raise ValueError(f"{name}={value!r} is read by a language model that is asked, such as judge='hf:NAME'")
+            raise ValueError(f"{name}={value!r} needs a language model as judge, such as judge='hf:NAME'")
 
 
 def _read_with(frames: Frames | Table, needed: str, called: str) -> Frames:
