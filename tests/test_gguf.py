@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -378,3 +379,19 @@ def test_the_packaged_model_s_tokens_and_log_probabilities_are_those_recorded(mo
             logprobs = model.model(torch.tensor([tokens])).logits[0].log_softmax(-1)  # [T, V]
         after = sum(float(logprobs[place, token]) for place, token in enumerate(tokens[1:]))
         assert (after, float(logprobs[-1].max())) == pytest.approx((total, likeliest), abs=1e-3)
+
+
+def test_a_model_that_memory_has_no_room_for_is_refused_in_one_line(
+    place: Path, caches: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=1000))
+    shutil.rmtree(caches, ignore_errors=True)
+    with pytest.raises(ValueError, match=r"^tiny.gguf: its [^\n]* take 0\.0 GB in float32, and 0\.0 GB [^\n]*serve it"):
+        open_model("tiny.gguf").tokenizer  # noqa: B018
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place / "caches"))
+    model = open_model(place / "tiny.gguf")
+    assert model.config.vocab_size
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=1000))
+    with pytest.raises(ValueError, match=r"^path:[^\n]*tiny.gguf: its [^\n]*NFQA_DTYPE=bfloat16, which takes half"):
+        model.model  # noqa: B018

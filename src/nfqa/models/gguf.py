@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nfqa.files.paths import hash_file, lock_file
-from nfqa.models.loading import explain_failure, open_quietly
+from nfqa.models.loading import NoRoomError, explain_failure, open_quietly, refuse_too_large
 from nfqa.models.roles import RoleSpec, find_package_file, identify_file
 
 _RECIPE = 2  # counts changes of what a conversion makes; converted folders of another number are not used
@@ -121,6 +121,8 @@ def _read_model(file: Path) -> tuple[Any, Any]:
     options: dict[str, Any] = {"dtype": torch.float32, "quantization_config": GgufConfig(dequantize=True)}
     try:
         fields = _check_fields(file)
+        held = sum(int(each.n_elements) for each in GGUFReader(file).tensors)
+        refuse_too_large(file.name, held, "float32", advice=f"as it is converted in that, {_INSTEAD}")
         loaded: Any = AutoModelForCausalLM.from_pretrained(**where, **options, output_loading_info=True)
         model, report = loaded
         tokenizer = AutoTokenizer.from_pretrained(**where)
@@ -130,8 +132,10 @@ def _read_model(file: Path) -> tuple[Any, Any]:
                 " `llama-gguf-split --merge`"
             )
         used = sum(each.numel() for each in model.parameters())
-        if (held := sum(int(each.n_elements) for each in GGUFReader(file).tensors)) > used:
+        if held > used:
             raise ValueError(f"it holds {held:,} numbers, of which transformers' model would use {used:,}")
+    except NoRoomError:
+        raise
     except Exception as error:  # the reader of GGUF files raises whatever a damaged file leads it to
         raise ValueError(
             f"{file}: not a GGUF file of a causal language model that can be read here"

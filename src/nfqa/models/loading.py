@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from nfqa.models.roles import RoleSpec, refuse_shadowed
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")  # named here, so that a name is checked without importing torch
+_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float64": 8}  # of a number
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _OPENING = threading.RLock()  # transformers sets what belongs to the whole process while it opens a model
 _PATIENCE = 2.0  # seconds that the hub has to answer; its own client tries for half a minute, for each file
@@ -102,6 +103,22 @@ def explain_failure(spec: RoleSpec, cure: str = "") -> Iterator[None]:
         elif isinstance(error, ImportError):
             cure = f"; install that, or choose weights that are not quantised{others}"
         raise ValueError(f"{spec.kind}:{spec.name} can't be loaded: {first}{cure}") from error
+
+
+class NoRoomError(ValueError):
+    """There is not enough memory for a model."""
+
+
+def refuse_too_large(name: str, weights: int, precision: str, *, advice: str) -> None:
+    """Raises: NoRoomError where so many weights take more than this machine's free memory in a precision."""
+    import psutil
+
+    free, needed = psutil.virtual_memory().available, weights * _BYTES[precision]
+    if needed > free:
+        raise NoRoomError(
+            f"{name}: its {weights / 1e9:.1f} billion weights take {needed / 1e9:.1f} GB in {precision}, and"
+            f" {free / 1e9:.1f} GB of memory are free; close other programs, {advice}"
+        )
 
 
 def refuse_empty(tokenizer: Any, spec: RoleSpec) -> None:

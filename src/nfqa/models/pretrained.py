@@ -13,7 +13,7 @@ from typing import Any
 from nfqa.models.chat import Wrapping
 from nfqa.models.engine import ContinuousCache, Engine
 from nfqa.models.gguf import convert_gguf, find_gguf
-from nfqa.models.loading import explain_failure, open_quietly, refuse_empty
+from nfqa.models.loading import explain_failure, open_quietly, refuse_empty, refuse_too_large
 from nfqa.models.roles import COMMITTED_PRECISIONS, RoleSpec, identify_file
 
 _PLACEHOLDER = "PROMPT-GOES-HERE"
@@ -185,6 +185,10 @@ class Pretrained:
         # GPT-2's activation takes transformers six steps; torch has the same function in one
         slow = [name for name in ("activation_function", "hidden_act") if getattr(self.config, name, "") == "gelu_new"]
         options = dict.fromkeys(slow, "gelu_pytorch_tanh") | {"dtype": getattr(torch, self.precision)}
+        if self.spec.is_gguf:  # converted, in float32
+            weights = sum(file.stat().st_size for file in Path(self._where).glob("*.safetensors")) // 4
+            half = "or set NFQA_DTYPE=bfloat16, which takes half of float32"
+            refuse_too_large(self.name, weights, self.precision, advice=half)
         model, report = self._load(AutoModelForCausalLM, use_safetensors=True, output_loading_info=True, **options)
         if missing := sorted(report["missing_keys"]):
             raise ValueError(
