@@ -38,7 +38,7 @@ from nfqa.summaries import agreement, compare, summarise
 if TYPE_CHECKING:
     import pandas as pd
 
-__version__ = "0.5.1"
+__version__ = "0.6.0"
 __all__ = [
     "SAMPLE", "Frames", "agreement", "answer_questions", "compare", "coverage", "dispute_awareness", "linkage",
     "perspective_diversity", "read", "score", "summarise",

@@ -174,10 +174,8 @@ def coverage(
         any of sentence-transformers, as "hf:NAME[@REVISION]", or an open one; prompts, max_tokens, journal: of a
         language model, as `linkage`.
     Returns: one row per answer and view: dataset, question, answer, system, grade, view (its id), metric, score,
-        missing ("no_text" for an answer without a sentence, "needs views" for one to a question without points of view,
-        in one row with view "", why a language model gave no verdict, else ""), signature, flags, note (where a text
-        was cut) and point_of_view (its text). Compare answers on one view: a cosine has no threshold. An answer's
-        coverage is the mean over views.
+        missing (as `score_coverage` has it, else ""), signature, flags, note (where a text was cut) and point_of_view
+        (its text). Compare answers on one view: a cosine has no threshold. An answer's coverage is its views' mean.
     Raises: ValueError for frames without points of view, a judge that can't be opened, or an unavailable embedder.
     """
     from nfqa.metrics.coverage import score_coverage

@@ -32,9 +32,9 @@ def find_gguf(spec: RoleSpec) -> Path:
     if spec.kind == "package":
         return find_package_file(spec.name)
     file = Path(spec.name) if spec.kind == "path" else find_in_folder(spec) or _fetch(spec)
-    if spec.identity.startswith("gguf:") and (found := identify_file(file)) != spec.identity:
+    if spec.identity.startswith("gguf:") and (identity := identify_file(file)) != spec.identity:
         raise ValueError(
-            f"{file}: sha256 begins with {found.rpartition('@')[2]}, but {spec.identity.rpartition('@')[2]} is that of"
+            f"{file}: sha256 begins with {identity.rpartition('@')[2]}, but {spec.identity.rpartition('@')[2]} is that of"
             f" the file whose verdicts are committed; download it again, it may not be whole, or name another model's"
             " file by path:FILE.gguf"
         )
@@ -51,7 +51,7 @@ def find_in_folder(spec: RoleSpec) -> Path | None:
 
 
 def _fetch(spec: RoleSpec) -> Path:
-    """The hub's file, from its cache where it is there. Raises: ValueError in one line where it can't be had."""
+    """The hub's file, from its cache where it is there. Raises: ValueError in one line where it is unavailable."""
     from huggingface_hub import hf_hub_download, try_to_load_from_cache
 
     owner, repository, name = spec.name.split("/", 2)
