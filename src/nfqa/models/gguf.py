@@ -32,11 +32,12 @@ def find_gguf(spec: RoleSpec) -> Path:
     if spec.kind == "package":
         return find_package_file(spec.name)
     file = Path(spec.name) if spec.kind == "path" else find_in_folder(spec) or _fetch(spec)
-    if spec.identity.startswith("gguf:") and (identity := identify_file(file)) != spec.identity:
+    identity = identify_file(file)
+    if spec.identity.startswith("gguf:") and identity != spec.identity:
         raise ValueError(
-            f"{file}: sha256 begins with {identity.rpartition('@')[2]}, but {spec.identity.rpartition('@')[2]} is that of"
-            f" the file whose verdicts are committed; download it again, it may not be whole, or name another model's"
-            " file by path:FILE.gguf"
+            f"{file}: sha256 begins with {identity.rpartition('@')[2]}, but {spec.identity.rpartition('@')[2]} is that"
+            " of the file whose verdicts are committed; download it again, it may not be whole, or name another"
+            " model's file by path:FILE.gguf"
         )
     return file
 
