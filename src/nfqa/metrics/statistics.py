@@ -4,7 +4,7 @@ Scores have a row for each answer: `dataset`, `question`, `answer`, `grade`, `se
 `missing`, the reason where there is no score. Measurements have a row for each question: `statistic`, `measured` and
 `missing`. Values have a row for each average: `statistic`, `value`, `low`, `high`, `spread`, `n`, `resampled` (what was
 drawn independently, and how many of it), `dropped` and `dropped_because`. Every other column is a condition and passes
-through unchanged.
+through unchanged, but for `note`, which is of one score.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ OF_AN_ANSWER = (  # never a condition
     "words", "other", "ten", "rank", "probability", "wins", "note", "flags", "guarded",
 )  # fmt: skip
 _MEASURED = ("measured", "missing")
+_OF_A_SCORE = "note"  # what happened to one text, such as that it was cut: no condition of a mean
 
 
 def correlate(
@@ -157,7 +158,7 @@ def subtract(
     Raises: ValueError where a group has several bases.
     Source: `nfqa.kernels.intervals.estimate_difference`.
     """
-    columns = [over, "seed", within, *_MEASURED]
+    columns = [over, "seed", within, *_MEASURED, _OF_A_SCORE]
     shared = [name for name in measurements.columns if name not in (*columns, *across)]
     bases = {_hashable(key, shared): group for key, group in _split(measurements[base], columns)}
     if len(bases) < len(measurements[base].drop_duplicates([*shared, *across])):
@@ -229,7 +230,7 @@ def count_reasons(reasons: pd.Series) -> str:
 def _split(measurements: pd.DataFrame, others: Sequence[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
     """Each set of conditions, which are all columns but `own`, with its measurements."""
     require_columns(measurements, [others[0], "measured"])
-    return iterate_groups(measurements, [name for name in measurements.columns if name not in others])
+    return iterate_groups(measurements, [name for name in measurements.columns if name not in (*others, _OF_A_SCORE)])
 
 
 def _hashable(key: dict[str, Any], names: Sequence[str]) -> tuple[object, ...]:
