@@ -57,7 +57,7 @@ def test_the_committed_models_are_named_by_one_word_and_known_without_their_file
     specs = parse_roles("judge", "committed")
     assert [spec.identity for spec in specs] == [*roles.COMMITTED.values()]
     assert parse_roles("judge", ",".join(roles.COMMITTED)) == specs
-    assert [Pretrained(spec, device="cpu").precision for spec in specs] == ["float32", "bfloat16", "bfloat16"]
+    assert [Pretrained(spec, device="cpu").precision for spec in specs] == ["float32", "float32", "bfloat16"]
     assert [Pretrained(spec, dtype="float32").precision for spec in specs] == ["float32"] * 3
     names = name_models(specs)
     assert [*open_lab("linkage/table_02", judge="committed").named_judges] == names
