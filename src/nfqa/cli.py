@@ -144,13 +144,14 @@ def _score(options: argparse.Namespace) -> int:
         print(summary.to_string(index=False, na_rep="–") if summary.lines.any() else done)
     else:
         files = ", ".join(sorted(file.name for file in folder.glob("[!.]*") if not file.name.startswith("verdicts")))
-        print(*_tabulate(summary, folder), *_warn(summary, options.reader), f"in {folder}/: {files}", sep="\n")
+        print(*_tabulate(summary, folder), *_warn(summary), f"in {folder}/: {files}", sep="\n")
     return 0
 
 
-def _warn(summary: pd.DataFrame, reader: str | None) -> Iterator[str]:
+def _warn(summary: pd.DataFrame) -> Iterator[str]:
     """What the scores don't see, by the test set of users' answers."""
-    scored = set(summary.metric[summary.n > 0]) - ({"coverage"} if reader else set())
+    is_read = (summary.metric == "coverage") & ~summary.signature.str.startswith("cosine")
+    scored = set(summary.metric[(summary.n > 0) & ~is_read])
     names = [name for metric, name in (("pd", "P.D."), ("coverage", "coverage")) if metric in scored]
     if names:
         yield f"note: {' and '.join(names)} can rank a rejection of the points of view above a paraphrase of them"

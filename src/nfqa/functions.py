@@ -184,7 +184,7 @@ def coverage(
     from nfqa.opening import open_embedder, open_judge
 
     inputs = _read_with(frames, "views", "partial_answers")
-    is_packaged = judge == "embedded" or judge in READERS
+    is_packaged = isinstance(judge, str) and judge in READERS
     _refuse_for_embedded("embedded" if is_packaged else judge, prompts=(prompts, "own"))
     chosen = open_embedder(embedder) if judge == "embedded" else open_reader(str(judge)) if is_packaged else judge
     with open_judge(chosen, prompts, journal, max_tokens=max_tokens) as model:

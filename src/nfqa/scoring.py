@@ -25,6 +25,7 @@ from nfqa.job import LABELS, METHODS, Job
 from nfqa.judge.asking import Tally, merge_tallies
 from nfqa.judge.served_evaluator import ServedEvaluator
 from nfqa.models.chat import UNSETTLED
+from nfqa.models.reader import READERS
 from nfqa.opening import open_embedder, open_evaluator, open_judge
 
 if TYPE_CHECKING:
@@ -132,8 +133,9 @@ class Worker:
                 judge = "embedded" if isinstance(self.judge, str) else self.judge
                 return functions.dispute_awareness(frames, judge, reader=self.job.reader or "embedded")
             case "coverage":
-                judge = self.job.reader or (self.judge if not isinstance(self.judge, str) else "embedded")
-                return functions.coverage(frames, judge, embedder=self.embedder)
+                named = self.job.reader or (self.job.judge if self.job.judge in READERS else "")
+                asked = "embedded" if isinstance(self.judge, str) else self.judge
+                return functions.coverage(frames, named or asked, embedder=self.embedder)
             case "linkage":
                 return functions.linkage(frames, self.judge, embedder=self.embedder)
             case "pointwise" | "pointwise_ref" | "pairwise":

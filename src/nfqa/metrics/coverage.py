@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 from sentencex import segment
 
 from nfqa.judge.journal import hash_text
+from nfqa.judge.prompts import PromptSet
 from nfqa.kernels.parse import Verdict
 from nfqa.metrics.judging import LanguageJudge, ask_planned, note_long, read_verdict, trim_text
 from nfqa.metrics.systems import note_cut
@@ -21,6 +24,7 @@ from nfqa.models.chat import Request
 from nfqa.models.embed import EMBEDDER_CUT, Embedder
 from nfqa.models.reader import READER_CUT, Reader
 
+_OWN = Path(__file__).parents[1] / "prompts" / "own"
 PASSAGE = 60  # words, at most, of a part of an answer that a reader reads at once
 
 _ATTRIBUTES = r"(?:[ \t]+[\w:-]+=(?:\"[^\"<>\n]*\"|'[^'<>\n]*'|[^\s<>\"']+))*[ \t]*"  # of a tag; not in `a <b and c> d`
@@ -155,11 +159,13 @@ def read_coverage(texts: Sequence[str], views: Sequence[str], reader: Reader) ->
 def ask_coverage(texts: Sequence[str], views: Sequence[str], judge: LanguageJudge) -> pd.DataFrame:
     """Ask a language model whether each text states the view beside it: 1, or 0.
 
-    Args: judge: whose prompts have the template "states_view".
+    Args: judge: of whose prompts "states_view" is taken; of a set without it, such as the released one, the packaged.
     Returns: score (from logits P("1") / (P("0") + P("1")), from a text 0 or 1; NaN without a verdict), missing (why),
         signature and note (where a text was cut) of each pair. An empty text is not asked about ("no_text").
     """
-    template, name = judge.prompts.get("states_view"), "states_view"
+    name = "states_view"
+    judge = judge if name in judge.prompts else replace(judge, prompts=PromptSet(_OWN, bring=Path))
+    template = judge.prompts.get(name)
     planned: list[Request | Verdict] = []
     for text, view in zip(texts, views, strict=True):
         candidate = trim_text(text, judge)

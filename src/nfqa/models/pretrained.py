@@ -188,8 +188,9 @@ class Pretrained:
         options = dict.fromkeys(slow, "gelu_pytorch_tanh") | {"dtype": getattr(torch, self.precision)}
         if self.spec.is_gguf:  # converted, in float32
             weights = sum(file.stat().st_size for file in Path(self._where).glob("*.safetensors")) // 4
-            half = "or set NFQA_DTYPE=bfloat16, which takes half of float32"
-            refuse_too_large(self.name, weights, self.precision, advice=half)
+            half, serve = "set NFQA_DTYPE=bfloat16, which takes half", "serve it by llama.cpp, or name a smaller model"
+            advice = f"or {half if self.precision == 'float32' else serve}"
+            refuse_too_large(self.name, weights, self.precision, advice=advice)
         model, report = self._load(AutoModelForCausalLM, use_safetensors=True, output_loading_info=True, **options)
         if missing := sorted(report["missing_keys"]):
             raise ValueError(

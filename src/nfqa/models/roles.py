@@ -176,6 +176,8 @@ def parse_role(role: str, spec: str, *others: str) -> RoleSpec:
         raise ValueError(f"role {role} is {spec!r}, but there is no file {path}")
     if kind == "path" and not parsed.is_gguf and not [*path.glob("config.json"), *path.glob("modules.json")]:
         raise ValueError(f"role {role} is {spec!r}, but {path} is not a folder with a model: it has no config.json")
+    if kind == "hf" and parsed.is_gguf and parsed.name.count("/") < 2:
+        raise ValueError(f"role {role} is {spec!r}; expected hf:OWNER/NAME/FILE.gguf")
     fixed = [one for one in known.fixed if one.startswith(f"{kind}:")]
     if fixed and spec not in fixed:
         raise ValueError(f"role {role} is {spec!r}; expected {' or '.join(fixed)}")
