@@ -194,7 +194,7 @@ def test_coverage_by_a_language_model_is_what_it_says_of_each_answer_and_view():
 
 
 def test_a_set_of_prompts_without_that_of_coverage_takes_the_packaged_one(tmp_path):
-    settings = "set: mine\nprotect: true\ntemplates:\n  pointwise: {file: p.txt, answer: score, lowest: 0, highest: 1}\n"
+    settings = "set: mine\nprotect: true\ntemplates:\n  pointwise: {file: p.txt, answer: text}\n"
     (tmp_path / "settings.yml").write_text(settings)
     judge = replace(make_judge(say_shared), prompts=PromptSet(tmp_path, bring=Path))
     result = score_coverage(JUDGED[:1], OF_QUESTION[:1], judge)

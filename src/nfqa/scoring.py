@@ -133,9 +133,9 @@ class Worker:
                 judge = "embedded" if isinstance(self.judge, str) else self.judge
                 return functions.dispute_awareness(frames, judge, reader=self.job.reader or "embedded")
             case "coverage":
-                named = self.job.reader or (self.job.judge if self.job.judge in READERS else "")
-                asked = "embedded" if isinstance(self.judge, str) else self.judge
-                return functions.coverage(frames, named or asked, embedder=self.embedder)
+                reader = self.job.reader or (self.job.judge if self.job.judge in READERS else "")
+                judge = "embedded" if isinstance(self.judge, str) else self.judge
+                return functions.coverage(frames, reader or judge, embedder=self.embedder)
             case "linkage":
                 return functions.linkage(frames, self.judge, embedder=self.embedder)
             case "pointwise" | "pointwise_ref" | "pairwise":
