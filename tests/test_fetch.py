@@ -445,7 +445,7 @@ def test_another_file_than_the_one_whose_verdicts_are_committed_is_refused(
     gguf_file: Path, hub: Upstream, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     spec = parse_role("judge", QWEN)
-    _, repository, name = re.fullmatch(r"(hf:)(.+)/(.+)", QWEN).groups()  # type: ignore[union-attr]
+    repository, _, name = spec.name.rpartition("/")
     half = gguf_file.read_bytes()[:-100]
     if place == "folder":
         (gguf_file.parent / name).write_bytes(half)

@@ -141,8 +141,7 @@ class Roles:
         That is the published model that one is, if it is asked as published; else its own name, where its verdicts are
         committed or there are several; else "judge".
         """
-        names = {name: self._name_judge(name, judge.asker.spec) for name, judge in self.judges.items()}
-        return {names[name]: judge for name, judge in self.judges.items()}
+        return {self._name_judge(name, judge.asker.spec): judge for name, judge in self.judges.items()}
 
     def _name_judge(self, name: str, spec: RoleSpec) -> str:
         if self.asking.fit(spec).as_published:

@@ -14,7 +14,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from sentencex import segment
 
-from nfqa.judge.journal import hash_text
 from nfqa.judge.prompts import PromptSet
 from nfqa.kernels.parse import Verdict
 from nfqa.metrics.judging import LanguageJudge, ask_planned, note_long, read_verdict, trim_text
@@ -170,7 +169,7 @@ def ask_coverage(texts: Sequence[str], views: Sequence[str], judge: LanguageJudg
     for text, view in zip(texts, views, strict=True):
         candidate = trim_text(text, judge)
         prompt = judge.prompts.render(name, candidate=candidate, point_of_view=trim_text(view, judge))
-        request = Request(prompt, judge.seed, ("0", "1"), group=f"{name}|{hash_text(candidate)}")
+        request = Request(prompt, judge.seed, ("0", "1"), group=f"{name}|{candidate}")
         planned.append(request if candidate.strip() else Verdict(None, "no_text"))
     verdicts = ask_planned(planned, judge, partial(read_verdict, pick=template.pick, digit=True))
     signature = f"judge:{judge.asker.identity}|{judge.sign(name)}"  # after asking: a model is known once it is open

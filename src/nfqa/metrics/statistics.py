@@ -37,7 +37,7 @@ OF_AN_ANSWER = (  # never a condition
     "words", "other", "ten", "rank", "probability", "wins", "note", "flags", "guarded",
 )  # fmt: skip
 _MEASURED = ("measured", "missing")
-_OF_A_SCORE = "note"  # what happened to one text, such as that it was cut: no condition of a mean
+_NO_CONDITIONS = (*_MEASURED, "note")  # what happened to one text, such as that it was cut, is none of a mean
 
 
 def correlate(
@@ -123,7 +123,7 @@ def average(
     Source: `nfqa.kernels.intervals`: estimate_mean, find_share.
     """
     rows = []
-    for key, group in _split(measurements, [over, columns, within, *_MEASURED]):
+    for key, group in _split(measurements, [over, columns, within, *_NO_CONDITIONS]):
         table = _tabulate(group, over, columns, within, group[over].drop_duplicates())
         interval = estimate_mean(table, crossed=crossed)
         if share if isinstance(share, bool) else key["metric"] in share:
@@ -158,7 +158,7 @@ def subtract(
     Raises: ValueError where a group has several bases.
     Source: `nfqa.kernels.intervals.estimate_difference`.
     """
-    columns = [over, "seed", within, *_MEASURED, _OF_A_SCORE]
+    columns = [over, "seed", within, *_NO_CONDITIONS]
     shared = [name for name in measurements.columns if name not in (*columns, *across)]
     bases = {_hashable(key, shared): group for key, group in _split(measurements[base], columns)}
     if len(bases) < len(measurements[base].drop_duplicates([*shared, *across])):
@@ -230,7 +230,7 @@ def count_reasons(reasons: pd.Series) -> str:
 def _split(measurements: pd.DataFrame, others: Sequence[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
     """Each set of conditions, which are all columns but `own`, with its measurements."""
     require_columns(measurements, [others[0], "measured"])
-    return iterate_groups(measurements, [name for name in measurements.columns if name not in (*others, _OF_A_SCORE)])
+    return iterate_groups(measurements, [name for name in measurements.columns if name not in others])
 
 
 def _hashable(key: dict[str, Any], names: Sequence[str]) -> tuple[object, ...]:

@@ -44,11 +44,13 @@ def find_gguf(spec: RoleSpec) -> Path:
 
 def find_in_folder(spec: RoleSpec) -> Path | None:
     """The file of that name in the folder $NFQA_MODELS. Raises: ValueError where that is no folder."""
-    folder = Path(os.path.expanduser(os.environ.get("NFQA_MODELS") or "."))  # noqa: PTH111 - no error without a home
+    if not (models := os.environ.get("NFQA_MODELS")):
+        return None
+    folder = Path(os.path.expanduser(models))  # noqa: PTH111 - no error without a home
     if not folder.is_dir():
         raise ValueError(f"NFQA_MODELS is {str(folder)!r}; expected a folder with GGUF files, or unset it")
     file = folder / spec.name.rpartition("/")[2]
-    return file if os.environ.get("NFQA_MODELS") and file.is_file() else None
+    return file if file.is_file() else None
 
 
 def _fetch(spec: RoleSpec) -> Path:

@@ -90,8 +90,7 @@ class Pretrained:
     def _read_template(self) -> str:
         """A folder's chat template, "" where it is kept elsewhere: read without importing transformers."""
         file = Path(self._where, "chat_template.jinja")
-        is_local = self.spec.is_gguf or self.spec.kind != "hf"
-        return file.read_text(encoding="utf-8") if is_local and file.is_file() else ""
+        return file.read_text(encoding="utf-8") if self._found.kind != "hf" and file.is_file() else ""
 
     def tokenise(self, texts: list[str], wrapping: Wrapping) -> list[list[int]]:
         """Each text as tokens that more can follow. A chat template writes the special ones itself.
