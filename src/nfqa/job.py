@@ -20,7 +20,7 @@ from nfqa.files.paths import OUTPUTS, hash_file, refuse_edited, start_outputs, w
 from nfqa.kernels.texts import replace_surrogates
 from nfqa.metrics.dispute_detector import HEADS, SENTENCES
 from nfqa.models.loading import read_precision
-from nfqa.models.reader import open_reader
+from nfqa.models.reader import READERS, find_reader, open_reader
 from nfqa.models.roles import identify_role
 from nfqa.opening import find_prompts
 
@@ -76,7 +76,6 @@ class Job:
     evaluator: str
     judge: str
     embedder: str
-    reader: str
     prompts: str
     skip_bad: bool
     warnings: Mapping[str, int] = field(default_factory=dict)
@@ -84,7 +83,7 @@ class Job:
     max_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        open_reader(self.reader or "embedded")  # what can't be read by is refused before anything is scored
+        open_reader(self.reader or "embedded")  # one that isn't installed is refused before anything is scored
         for name in self.methods or ("",):
             if name not in METHODS:
                 raise ValueError(f"there is no method {name!r}; {suggest(name, METHODS)}known: {', '.join(METHODS)}")
@@ -119,8 +118,17 @@ class Job:
 
     @property
     def has_embedded_judge(self) -> bool:
-        """Whether the judge is no language model."""
-        return self.judge.startswith("embedded")
+        """Whether LINKAGE's judge is no language model."""
+        return not self.judge or self.judge.startswith("embedded")
+
+    @property
+    def reader(self) -> str:
+        """What decides on coverage and D.A.: a packaged reader, by default the best installed; "" for another judge."""
+        if not self.judge:
+            return find_reader()
+        if self.has_embedded_judge:
+            return "embedded"
+        return self.judge if self.judge in READERS else ""
 
     @property
     def source(self) -> str:
@@ -177,7 +185,7 @@ class Job:
     def _identities(self) -> dict[str, str]:
         files, readers = [SENTENCES, HEADS], dict.fromkeys(["embedded", self.reader or "embedded"])
         files += [] if self.has_embedded_judge else sorted(find_prompts(self.prompts).rglob("*.*"))
-        judge = self.judge if self.has_embedded_judge else self._identify_judge()
+        judge = (self.judge or "embedded") if self.has_embedded_judge else self._identify_judge()
         return {
             "evaluator": identify_role("evaluator", self.evaluator),
             "embedder": identify_role("embedder", self.embedder),

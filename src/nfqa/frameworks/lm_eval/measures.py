@@ -15,7 +15,7 @@ from nfqa.frameworks import score_answer
 
 
 def load_questions(
-    *, questions: str = "", evaluator: str = "embedded:small", reader: str = "", **_: Any
+    *, questions: str = "", evaluator: str = "embedded:small", judge: str = "", **_: Any
 ) -> dict[str, Dataset]:
     """A file of questions as DebateQA releases them, as the split "test".
 
@@ -28,15 +28,15 @@ def load_questions(
     if not debates:
         raise ValueError(f"{questions}: holds no question; expected DebateQA's lines, as test.jsonl")
     rows = [{"question": q.text, "views": [view.text for view in q.partial_answers]} for q in debates]
-    return {"test": Dataset.from_list([row | {"evaluator": evaluator, "reader": reader} for row in rows])}
+    return {"test": Dataset.from_list([row | {"evaluator": evaluator, "judge": judge} for row in rows])}
 
 
 def score(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
     """Coverage, P.D. and D.A. of a model's answer, those that it has."""
     pair, metadata = (doc["question"], results[0]), {"partial_answers": doc["views"]}
     scores = {
-        "coverage": score_answer("coverage", *pair, metadata, judge=doc["reader"] or "embedded")[0],
+        "coverage": score_answer("coverage", *pair, metadata, judge=doc["judge"])[0],
         "perspective_diversity": score_answer("perspective_diversity", *pair, metadata, evaluator=doc["evaluator"])[0],
-        "dispute_awareness": score_answer("dispute_awareness", *pair, metadata)[0],
+        "dispute_awareness": score_answer("dispute_awareness", *pair, metadata, judge=doc["judge"])[0],
     }
     return {name: value for name, value in scores.items() if isfinite(value)}
