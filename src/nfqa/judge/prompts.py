@@ -22,6 +22,7 @@ from nfqa.files.json_lines import Item, Text, check, read_yaml
 from nfqa.files.paths import hash_file
 from nfqa.kernels.parse import Pick
 
+OWN = Path(__file__).parents[1] / "prompts" / "own"  # this project's set
 Kind = Literal["rank", "score", "choice", "text"]
 _DERIVED = {"count", "last"}  # the number of references, and one more: the last place
 # The tags that own prompts fence texts with; a test holds the texts under prompts/own to this list.

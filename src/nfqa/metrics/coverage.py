@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from sentencex import segment
 
-from nfqa.judge.prompts import PromptSet
-from nfqa.kernels.parse import Verdict
-from nfqa.metrics.judging import LanguageJudge, ask_planned, note_long, read_verdict, trim_text
+from nfqa.judge.prompts import OWN, PromptSet
+from nfqa.metrics.judging import LanguageJudge, mark_texts
 from nfqa.metrics.systems import note_cut
 from nfqa.models.adapters import COVERAGE
-from nfqa.models.chat import Request
 from nfqa.models.embed import EMBEDDER_CUT, Embedder
 from nfqa.models.reader import READER_CUT, Reader
 
-_OWN = Path(__file__).parents[1] / "prompts" / "own"
 PASSAGE = 60  # words, at most, of a part of an answer that a reader reads at once
 
 _ATTRIBUTES = r"(?:[ \t]+[\w:-]+=(?:\"[^\"<>\n]*\"|'[^'<>\n]*'|[^\s<>\"']+))*[ \t]*"  # of a tag; not in `a <b and c> d`
@@ -163,18 +159,9 @@ def ask_coverage(texts: Sequence[str], views: Sequence[str], judge: LanguageJudg
         signature and note (where a text was cut) of each pair. An empty text is not asked about ("no_text").
     """
     name = "states_view"
-    judge = judge if name in judge.prompts else replace(judge, prompts=PromptSet(_OWN, bring=Path))
-    template = judge.prompts.get(name)
-    planned: list[Request | Verdict] = []
-    for text, view in zip(texts, views, strict=True):
-        candidate = trim_text(text, judge)
-        prompt = judge.prompts.render(name, candidate=candidate, point_of_view=trim_text(view, judge))
-        request = Request(prompt, judge.seed, ("0", "1"), group=f"{name}|{candidate}")
-        planned.append(request if candidate.strip() else Verdict(None, "no_text"))
-    verdicts = ask_planned(planned, judge, partial(read_verdict, pick=template.pick, digit=True))
-    signature = f"judge:{judge.asker.identity}|{judge.sign(name)}"  # after asking: a model is known once it is open
-    notes = note_long([*zip(texts, views, strict=True)], judge)
-    return pd.DataFrame({"score": verdicts["value"], "missing": verdicts.reason, "signature": signature, "note": notes})
+    judge = judge if name in judge.prompts else replace(judge, prompts=PromptSet(OWN, bring=Path))
+    pairs = [{"candidate": text, "point_of_view": view} for text, view in zip(texts, views, strict=True)]
+    return mark_texts(pairs, name, judge, shared="candidate", digit=True)[["score", "missing", "signature", "note"]]
 
 
 def _list_passages(texts: Iterable[str], views: Iterable[str]) -> list[list[tuple[str, str]]]:

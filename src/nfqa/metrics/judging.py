@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,7 @@ LEAST_MASS = 1e-6  # of the next token's distribution on verdicts: with less, a 
 CHARACTERS_A_WORD = 20  # a text of few, endless words is too long as well
 JUDGE_CUT = "a text was cut at its end to fit the judge"  # the note of a score
 _CHOICES = tuple(CHOICES)
+_LACKS = {"steps": "no_steps", "candidate": "no_text", "question": "no_question"}  # an empty text, why nothing is asked
 
 
 @dataclass
@@ -242,21 +243,32 @@ def mark_answers(
         "no_text", one without a question's text, where the prompt shows it, as "no_question"; where `steps` is "", all
         as "no_steps".
     """
+    texts = [{"steps": steps, "candidate": answer, "question": question} for question, answer in pairs]
+    return mark_texts(texts, name, judge, shared="question", digit=digit)
+
+
+def mark_texts(
+    texts: Sequence[Mapping[str, str | None]], name: str, judge: LanguageJudge, *, shared: str, digit: bool = False
+) -> pd.DataFrame:
+    """Ask the judge for its mark of each group of texts, by placeholder of the template.
+
+    Args: texts: None, or one that the template has no place for, is not shown; shared: the placeholder of the text that
+        several requests begin with; name, digit: as `mark_answers`.
+    Returns: as `mark_answers`. A request with an empty text is not asked for, and is missing as `_LACKS` has it.
+    """
     template = judge.prompts.get(name)
     labels = tuple(str(n) for n in range(template.lowest or 0, (template.highest or 0) + 1))
-    shows_question = "question" in template.placeholders
     planned: list[Request | Verdict] = []
-    for question, answer in pairs:
-        question_text = trim_text(question, judge) if shows_question else None
-        candidate = trim_text(answer, judge)
-        texts = {"no_steps": steps, "no_text": candidate, "no_question": question_text}
-        if lacking := [reason for reason, text in texts.items() if text is not None and not text.strip()]:
-            planned.append(Verdict(None, lacking[0]))
-        else:
-            prompt = judge.prompts.render(name, question=question_text, candidate=candidate, steps=steps)
-            planned.append(Request(prompt, judge.seed, labels, f"{name}|{question_text or ''}"))
+    read: list[list[str]] = []
+    for each in texts:
+        shown = {field: text for field, text in each.items() if text is not None and field in template.placeholders}
+        fitting: dict[str, Any] = {field: trim_text(text, judge) for field, text in shown.items()}
+        lacking = [reason for field, reason in _LACKS.items() if field in fitting and not fitting[field].strip()]
+        prompt = judge.prompts.render(name, **fitting)
+        request = Request(prompt, judge.seed, labels, f"{name}|{fitting.get(shared, '')}")
+        planned.append(Verdict(None, lacking[0]) if lacking else request)
+        read.append([*shown.values()])
     verdicts = ask_planned(planned, judge, partial(read_verdict, pick=template.pick, digit=digit))
     marks = {"score": verdicts.value, "missing": verdicts.reason, "verdicts": 1, "unreadable": verdicts.reason}
     signature = f"judge:{judge.asker.identity}|{judge.sign(name)}"  # after asking: a model is known once it is open
-    note = note_long([pair if shows_question else pair[1:] for pair in pairs], judge)
-    return pd.DataFrame(marks | {"mass": verdicts.mass, "signature": signature, "note": note})
+    return pd.DataFrame(marks | {"mass": verdicts.mass, "signature": signature, "note": note_long(read, judge)})
