@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from typing import NoReturn
 
 import pytest
 
@@ -304,3 +305,15 @@ def test_the_completion_that_another_process_kept_first_counts_for_both():
         return "[[2]]"
 
     assert [v.value for v in make_asker(Scripted(answer), journal).ask(requests_for("a"), read)] == [4.0]
+
+
+def test_a_model_that_is_not_there_is_named_with_what_it_is_needed_for() -> None:
+    def refuse(_: RoleSpec) -> NoReturn:
+        raise ValueError("no such file")
+
+    journal = Journal()
+    make_asker(Scripted(script(a="[[1]]", b="[[2]]")), journal).ask(requests_for("a", "b"), read)
+    with pytest.raises(ValueError, match=r"2 completions are kept, and 3 more need the model; no such file$"):
+        Asker(SPEC, refuse, journal, TEXT).ask(requests_for("a", "b", "c", "d", "e"), read)
+    with pytest.raises(ValueError, match=r"^no such file$"):
+        Asker(SPEC, refuse, journal, TEXT).ask(requests_for("c"), read)

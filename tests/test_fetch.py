@@ -461,3 +461,12 @@ def test_another_file_than_the_one_whose_verdicts_are_committed_is_refused(
 def test_a_gguf_file_that_the_hub_does_not_have_is_one_line_that_names_the_way_out(hub: Upstream) -> None:
     with pytest.raises(ValueError, match=r"^hf:a/b/none.gguf can't be loaded: [^\n]*set NFQA_MODELS to it$"):
         find_gguf(parse_role("judge", "hf:a/b/none.gguf"))
+
+
+def test_without_a_hub_the_way_out_is_a_folder_of_gguf_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(
+        ValueError, match=r"127.0.0.1:9 can't be reached; [^\n]*put none.gguf into a folder, and set NFQA"
+    ):
+        find_gguf(parse_role("judge", "hf:a/b/none.gguf"))

