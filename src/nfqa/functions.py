@@ -186,9 +186,9 @@ def coverage(
     from nfqa.opening import choose_reader, open_embedder, open_judge
 
     inputs = _read_with(frames, "views", "partial_answers")
-    if judge != "embedded" and embedder is not EMBEDDER:
-        raise ValueError(f"embedder={embedder!r} is read by judge='embedded' alone; give both")
-    judge, reader = choose_reader(judge, "coverage", prompts=prompts, max_tokens=max_tokens)
+    judge, reader = choose_reader(judge, "coverage", kinds=(LanguageJudge,), prompts=prompts, max_tokens=max_tokens)
+    if embedder != EMBEDDER and reader != "embedded":
+        raise ValueError("embedder= is read by judge='embedded' alone; give both")
     chosen: Any = judge
     if reader:
         chosen = open_embedder(embedder) if reader == "embedded" else open_reader(reader)
@@ -285,9 +285,12 @@ def dispute_awareness(
     """
     from nfqa.metrics.dispute_awareness import score_awareness
     from nfqa.metrics.dispute_detector import Detector, open_detector
+    from nfqa.metrics.judging import LanguageJudge
     from nfqa.opening import choose_reader, open_judge
 
-    judge, reader = choose_reader(judge, "D.A.", prompts=prompts, max_tokens=max_tokens)
+    judge, reader = choose_reader(
+        judge, "D.A.", kinds=(LanguageJudge, Detector), prompts=prompts, max_tokens=max_tokens
+    )
     with open_judge(open_detector(reader) if reader else judge, prompts, journal, max_tokens=max_tokens) as opened:
         inputs = read(frames)
         texts = inputs.answers.question.map(inputs.texts_by_name)

@@ -81,8 +81,10 @@ class Job:
     warnings: Mapping[str, int] = field(default_factory=dict)
     joined: str = ""
     max_tokens: int | None = None
+    reader: str = field(init=False)  # decided once, so that it is the same on every machine of a cluster
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "reader", self._find_reader())
         open_reader(self.reader or "embedded")  # one that isn't installed is refused before anything is scored
         for name in self.methods or ("",):
             if name not in METHODS:
@@ -121,8 +123,7 @@ class Job:
         """Whether LINKAGE's judge is no language model."""
         return not self.judge or self.judge.startswith("embedded")
 
-    @property
-    def reader(self) -> str:
+    def _find_reader(self) -> str:
         """What decides on coverage and D.A.: a packaged reader, by default the best installed; "" for another judge."""
         if not self.judge:
             return find_reader()

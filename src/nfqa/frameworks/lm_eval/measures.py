@@ -15,13 +15,15 @@ from nfqa.frameworks import score_answer
 
 
 def load_questions(
-    *, questions: str = "", evaluator: str = "embedded:small", judge: str = "", **_: Any
+    *, questions: str = "", evaluator: str = "embedded:small", judge: str = "", **others: Any
 ) -> dict[str, Dataset]:
     """A file of questions as DebateQA releases them, as the split "test".
 
     Arguments come from the harness's `--metadata`; those of its own are passed over.
     Raises: ValueError where no file is named, or naming file, line and field for what doesn't fit.
     """
+    if "reader" in others:
+        raise ValueError("the metadata name a reader; what reads answers is called judge")
     if not questions:
         raise ValueError("""name the questions, as in --metadata '{"questions": "debates.jsonl"}'""")
     debates = list(read_debateqa(Path(questions), Counter()))
