@@ -21,7 +21,7 @@ from nfqa.kernels.texts import replace_surrogates
 from nfqa.metrics.dispute_detector import HEADS, SENTENCES
 from nfqa.models.loading import read_precision
 from nfqa.models.reader import READERS, find_reader, open_reader
-from nfqa.models.roles import identify_role
+from nfqa.models.roles import identify_role, parse_role
 from nfqa.opening import find_prompts
 
 SUMMARIES = ("summary.csv", "scores.csv", "differences.csv", "skipped.csv", "warnings.csv")  # beside the parts
@@ -84,6 +84,8 @@ class Job:
     reader: str = field(init=False)  # decided once, so that it is the same on every machine of a cluster
 
     def __post_init__(self) -> None:
+        if self.judge not in ("", "embedded"):
+            parse_role("judge", self.judge, "embedded")  # an unknown one is refused before anything is scored
         object.__setattr__(self, "reader", self._find_reader())
         open_reader(self.reader or "embedded")  # one that isn't installed is refused before anything is scored
         for name in self.methods or ("",):

@@ -180,7 +180,7 @@ def refuse_for_embedded(judge: Any, **options: tuple[object, object]) -> None:
         return
     for name, (value, default) in options.items():
         if value != default:
-            raise ValueError(f"{name}={value!r} needs a language model as judge, such as judge='hf:NAME'")
+            raise ValueError(f"{name}={value!r} needs a language model as judge that is asked, as judge='hf:NAME'")
 
 
 def read_prompts(prompts: str | PromptSet) -> PromptSet:
