@@ -25,14 +25,15 @@ ANTIQUE = {"dataset": "antique"} | SPEARMAN
 PD = {"metric": "pd", "evaluator": "small", "variant": "paper"}
 STATED = {"dataset": "stated_views", "compared": "same_view", "statistic": "auroc"}
 LABELLED = {"dataset": "demo_answers", "metric": "da", "method": "detector", "statistic": "accuracy"}
+QWEN = {"judge": "qwen2.5-coder-1.5b-instruct-q4_k_m"}
+GAIN = ANTIQUE | QWEN | {"metric": "listwise", "shots": 0, "difference_from": "pointwise", "smaller": ""}
 RESULTS = [  # artefact, what a row shows, and its columns in results
+    ("linkage/judge_size", "LINKAGE minus a single score by Qwen2.5-Coder 1.5B on ANTIQUE: Spearman", GAIN),
+    ("linkage/judge_size", "LINKAGE minus a single score by Qwen2.5-Coder 1.5B on TREC-DL-NF: Spearman",
+     GAIN | {"dataset": "trec_dl_nf"}),
     ("linkage/table_02", "ROUGE-1 and people's grades on ANTIQUE: Spearman", FIGURE[0][1] | ANTIQUE),
     ("linkage/table_02", "BERTScore over MiniLM and people's grades on ANTIQUE: Spearman", FIGURE[1][1] | ANTIQUE),
     ("linkage/table_02", "Embedded judge and people's grades on ANTIQUE: Spearman", FIGURE[3][1] | ANTIQUE),
-    ("linkage/table_02", "LINKAGE by SmolLM2 and people's grades on a sample of ANTIQUE: Spearman",
-     FIGURE[2][1] | ANTIQUE),
-    ("debateqa/sensitivity", "P.D. falls with each point of view copied into an answer: share of claims",
-     PD | {"dataset": "debatewise", "statistic": "falls_at_every_step", "form": "exact"}),
     ("debateqa/human_alignment", "P.D., sign reversed, and people's ratings of single answers: Spearman",
      PD | {"dataset": "overton", "level": "item"} | SPEARMAN),
     ("debateqa/stated_views", "P.D. detects whether a web passage states a point of view: AUROC",
