@@ -185,7 +185,7 @@ class Asker:
         asks = not self.dry and len(replies) < len({entry.key for entry in entries})
         with self.journal.lock() if asks else nullcontext():
             if asks:
-                self._open(missing=len({entry.key for entry in entries}) - len(replies), kept=len(replies))
+                self._open(missing=len({entry.key for entry in entries}) - len(replies), stored=len(replies))
                 entries, replies = self._look_up(requests)  # with what another process was asking until now
             if replies:
                 self.tally.cached += sum(entry.key in replies for entry in entries)
@@ -204,10 +204,10 @@ class Asker:
         replies = ((entry.key, self.journal.find(entry)) for entry in entries)
         return entries, {key: reply for key, reply in replies if reply is not None}
 
-    def _open(self, *, missing: int = 0, kept: int = 0) -> ChatModel:
+    def _open(self, *, missing: int = 0, stored: int = 0) -> ChatModel:
         """The model.
 
-        Args: missing, kept: completions that it is opened for, and those beside them that the journal has.
+        Args: missing, stored: completions that it is opened for, and those beside them that the journal has.
         Raises: StoppedError where this run has used completions of another; ValueError where it can't be opened.
         """
         session = self._session
@@ -215,9 +215,9 @@ class Asker:
             try:
                 session.model = self.open_model(self.spec)
             except ValueError as error:
-                if not kept:
+                if not stored:
                     raise
-                counts = f"{kept:,} completions are kept, and {missing:,} more need the model"
+                counts = f"{stored:,} completions are stored, and {missing:,} more need the model"
                 raise ValueError(f"{self.spec.short}: {counts}; {error}") from error
             for plain, (model, template) in session.served.items():
                 now = _identify(session.model, plain)
