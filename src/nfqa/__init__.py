@@ -91,7 +91,7 @@ def score(
     from nfqa.files.paths import refuse_inside, refuse_stream
     from nfqa.job import Job
     from nfqa.judge.limits import Limits
-    from nfqa.opening import choose_reader, refuse_for_embedded
+    from nfqa.opening import refuse_for_embedded
     from nfqa.scoring import estimate, score_file
 
     try:
@@ -107,9 +107,6 @@ def score(
         refuse_inside(file, folder)
     path = path.parent.resolve() / path.name  # a link keeps its name, which says what the file is
     refuse_for_embedded(judge or "embedded", prompts=(prompts, "own"), max_tokens=(max_tokens, None))
-    for method, name in (("coverage", "coverage"), ("da", "D.A.")):
-        if not judge and method in unique:
-            choose_reader(judge, name)  # for its warning
     if max_tokens is None:
         max_tokens = Limits.from_environment("max_tokens").max_tokens
     job = Job(path, folder, unique, evaluator, judge, embedder, prompts, skip_bad, max_tokens=max_tokens)
