@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from nfqa.files.code import is_refusal
 from nfqa.interruption import run_command
-from nfqa.models.roles import SMOLLM2, is_installed, say_install
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -150,6 +149,8 @@ def _score(options: argparse.Namespace) -> int:
 
 def _warn(summary: pd.DataFrame) -> Iterator[str]:
     """What the scores don't see, by the test set of users' answers."""
+    from nfqa.models.roles import SMOLLM2, is_installed, say_install
+
     scored = summary[summary.n > 0].drop_duplicates("metric").set_index("metric").signature.to_dict()
     if "pd" in scored:
         yield "note: P.D. can rank a rejection of the points of view above a paraphrase of them"

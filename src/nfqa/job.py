@@ -20,7 +20,7 @@ from nfqa.files.paths import OUTPUTS, hash_file, refuse_edited, start_outputs, w
 from nfqa.kernels.texts import replace_surrogates
 from nfqa.metrics.dispute_detector import HEADS, SENTENCES
 from nfqa.models.loading import read_precision
-from nfqa.models.reader import READERS, find_reader, open_reader
+from nfqa.models.reader import find_reader, open_reader
 from nfqa.models.roles import identify_role, parse_role
 from nfqa.opening import find_prompts
 
@@ -81,12 +81,12 @@ class Job:
     warnings: Mapping[str, int] = field(default_factory=dict)
     joined: str = ""
     max_tokens: int | None = None
-    reader: str = field(init=False)  # decided once, so that it is the same on every machine of a cluster
+    reader: str = field(init=False)  # of coverage and D.A.; decided once, the same on every machine of a cluster
 
     def __post_init__(self) -> None:
         if self.judge not in ("", "embedded"):
             parse_role("judge", self.judge, "embedded")  # an unknown one is refused before anything is scored
-        object.__setattr__(self, "reader", self._find_reader())
+        object.__setattr__(self, "reader", find_reader(self.judge))
         open_reader(self.reader or "embedded")  # one that isn't installed is refused before anything is scored
         for name in self.methods or ("",):
             if name not in METHODS:
@@ -124,14 +124,6 @@ class Job:
     def has_embedded_judge(self) -> bool:
         """Whether LINKAGE's judge is no language model."""
         return not self.judge or self.judge.startswith("embedded")
-
-    def _find_reader(self) -> str:
-        """What decides on coverage and D.A.: a packaged reader, by default the best installed; "" for another judge."""
-        if not self.judge:
-            return find_reader()
-        if self.has_embedded_judge:
-            return "embedded"
-        return self.judge if self.judge in READERS else ""
 
     @property
     def source(self) -> str:

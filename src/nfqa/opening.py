@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from nfqa.models.chat import ChatModel, Decoding, Reading, Wrapping
 from nfqa.models.loading import open_once, read_precision
-from nfqa.models.roles import ROLES, RoleSpec, name_models, parse_role, parse_roles, say_install
+from nfqa.models.roles import RoleSpec, name_models, parse_role, parse_roles, say_install
 
 if TYPE_CHECKING:
     from nfqa.judge.asking import Asker
@@ -145,19 +145,15 @@ def choose_reader(
     Args: kinds: of open judges that the score takes.
     Raises: ValueError for a judge of another kind, and for prompts or max_tokens beside a packaged reader.
     """
-    from nfqa.models.reader import READERS, find_reader
+    from nfqa.models.reader import find_reader
 
     if not isinstance(judge, (str, *kinds)):
         known = ", ".join(kind.__name__ for kind in kinds)
         raise ValueError(f"judge is of type {type(judge).__name__}; expected a name such as 'hf:NAME', or {known}")
 
-    if judge == "":
-        judge = find_reader()
-        if judge == "embedded":
-            _warn_of_vectors(score)
-    reader = judge if isinstance(judge, str) and judge in READERS else ""
-    if isinstance(judge, str) and judge in ROLES["judge"].fixed:  # LINKAGE's embedded judge, in one of its forms
-        reader = "embedded"
+    reader = find_reader(judge) if isinstance(judge, str) else ""
+    if judge == "" and reader == "embedded":
+        _warn_of_vectors(score)
     refuse_for_embedded("embedded" if reader else judge, prompts=(prompts, "own"), max_tokens=(max_tokens, None))
     return judge, reader
 

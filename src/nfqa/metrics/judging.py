@@ -262,13 +262,15 @@ def mark_texts(
     read: list[list[str]] = []
     for each in texts:
         shown = {field: text for field, text in each.items() if text is not None and field in template.placeholders}
-        fitting: dict[str, Any] = {field: trim_text(text, judge) for field, text in shown.items() if field != "steps"}
-        fitting |= {"steps": shown["steps"]} if "steps" in shown else {}  # instructions, which are never cut
+        to_cut = [field for field in shown if field != "steps"]  # steps are instructions, which are never cut
+        fitting: dict[str, Any] = shown | {field: trim_text(shown[field], judge) for field in to_cut}
         lacking = [reason for field, reason in _LACKS.items() if field in fitting and not fitting[field].strip()]
-        prompt = judge.prompts.render(name, **fitting)
-        request = Request(prompt, judge.seed, labels, f"{name}|{fitting.get(shared, '')}")
-        planned.append(Verdict(None, lacking[0]) if lacking else request)
-        read.append([text for field, text in shown.items() if field != "steps"])
+        read.append([shown[field] for field in to_cut])
+        if lacking:
+            planned.append(Verdict(None, lacking[0]))
+        else:
+            prompt = judge.prompts.render(name, **fitting)
+            planned.append(Request(prompt, judge.seed, labels, f"{name}|{fitting.get(shared, '')}"))
     verdicts = ask_planned(planned, judge, partial(read_verdict, pick=template.pick, digit=digit))
     marks = {"score": verdicts.value, "missing": verdicts.reason, "verdicts": 1, "unreadable": verdicts.reason}
     signature = f"judge:{judge.asker.identity}|{judge.sign(name)}"  # after asking: a model is known once it is open

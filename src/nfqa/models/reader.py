@@ -20,7 +20,7 @@ from nfqa.files.paths import hash_file
 from nfqa.files.store import Store
 from nfqa.models.adapters import apply_adapter
 from nfqa.models.loading import one_at_a_time, open_once, open_quietly
-from nfqa.models.roles import MODELS, SMOLLM2, RoleSpec, find_package_file, is_installed, parse_role
+from nfqa.models.roles import MODELS, ROLES, SMOLLM2, RoleSpec, find_package_file, is_installed, parse_role
 from nfqa.models.vectors import split_batches
 
 READERS = {  # what names a reader, and its learned part
@@ -36,9 +36,16 @@ _Result = tuple[int, float, bool]  # of a pair: its place, its logit, whether it
 READER_CUT = "a text was cut at its end to fit the reader"  # the note of a score
 
 
-def find_reader() -> str:
-    """What reads a user's texts where nothing else is named: SmolLM2 where it is installed, else "embedded"."""
-    return SMOLLM2 if is_installed(SMOLLM2) else "embedded"
+def find_reader(judge: str) -> str:
+    """The reader that a judge's name stands for, "" for none; for "" SmolLM2's where it is installed, else "embedded".
+
+    LINKAGE's embedded judge, in each of its forms, stands for "embedded".
+    """
+    if not judge:
+        return SMOLLM2 if is_installed(SMOLLM2) else "embedded"
+    if judge in ROLES["judge"].fixed:
+        return "embedded"
+    return judge if judge in READERS else ""
 
 
 @open_once
