@@ -218,7 +218,8 @@ class Asker:
                 if not stored:
                     raise
                 counts = f"{stored:,} completions are stored, and {missing:,} more need the model"
-                raise ValueError(f"{self.spec.short}: {counts}; {error}") from error
+                pace = "one of 1.5 billion parameters takes about two seconds each on two cores"
+                raise ValueError(f"{self.spec.short}: {counts} ({pace}); {error}") from error
             for plain, (model, template) in session.served.items():
                 now = _identify(session.model, plain)
                 if now != (model, template):
