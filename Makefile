@@ -12,10 +12,7 @@ endif
 ifneq ($(wildcard ../shared/data/mirror),)
 NFQA_MIRROR ?= $(abspath ../shared/data/mirror)
 endif
-ifneq ($(wildcard ../shared/data/derived),)
-NFQA_LOCAL ?= $(abspath ../shared/data/derived)
-endif
-READ := NFQA_MIRROR NFQA_LOCAL PROFILE DATA JOBS SEEDS PARAMS STRICT EMBEDDER JUDGE GENERATOR EVALUATOR RERANKER SEARCHER ANSWERS \
+READ := NFQA_MIRROR PROFILE DATA JOBS SEEDS PARAMS STRICT EMBEDDER JUDGE GENERATOR EVALUATOR RERANKER SEARCHER ANSWERS \
 	OUT METHODS ENGINE TEMPLATE QUESTIONS DOCUMENTS DOMAINS LABELS PROMPTS DECODING READING WRAPPING PAPER FRESH N SEED
 LIMITS := CONCURRENCY MAX_REQUESTS MAX_COST PRICE_IN PRICE_OUT MAX_TOKENS
 OWN_LIMITS := $(LIMITS:%=NFQA_%)
@@ -92,7 +89,6 @@ help: ## list targets and variables
 	@echo "  SEARCHER=     for debates: searxng:URL of your SearXNG server, instead of DOCUMENTS; such as searxng:http://localhost:8080"
 	@echo "  DOMAINS=trusted  or all: web domains of accepted documents; LABELS= a CSV of people's labels: item, annotator, label, optional task"
 	@echo "  NFQA_MIRROR=  a folder of upstream files, read instead of the network"
-	@echo "  NFQA_LOCAL=   a folder of files that are not downloadable; some rows need them"
 	@echo "  STRICT=1      check also fails on differences within tolerance"
 	@echo "  PORT=         for lab: the port of JupyterLab"
 	@echo "  CALLS=10000, KILLS=80, RUNNER_KILLS=20: size of the soak test"

@@ -69,9 +69,7 @@ def test_a_limit_chooses_by_the_question_and_keeps_the_files_order(name: str) ->
 
 
 ANSWERS = (Answer("a", "It is disputed.", system="a"), Answer("b", "Yes.", system="b"))
-SYSTEMS = QuestionSet(
-    "system_answers", tuple(Question(f"why {n}?", ANSWERS, id=str(n)) for n in range(2)), "measured", ""
-)
+SYSTEMS = QuestionSet("overton", tuple(Question(f"why {n}?", ANSWERS, id=str(n)) for n in range(2)), "measured", "")
 
 
 def write_labels(tmp_path: Path, *lines: str) -> Path:
@@ -97,15 +95,15 @@ def test_sample_labels_cover_the_bundled_answers() -> None:
 
 
 def test_labels_meet_answers_in_the_labels_order_and_a_limit_counts_questions(tmp_path: Path) -> None:
-    root = write_labels(tmp_path, "systems,1:b,0,1,0", "systems,0:a,1,1,1", "demo,7,1,1,1", "systems,1:a,1,1,1")
+    root = write_labels(tmp_path, "overton,1:b,0,1,0", "overton,0:a,1,1,1", "demo,7,1,1,1", "overton,1:a,1,1,1")
     assert read_dispute_labels(root, SYSTEMS, limit=1)["id"].tolist() == ["1:b", "1:a"]
     labels = read_dispute_labels(root, SYSTEMS)
     columns = ["dataset", "question", "answer", "system", "text", "id", "pass_1", "pass_2", "label"]
     assert {*labels} == {*columns, "question_text"}
     assert labels[columns].to_numpy().tolist() == [
-        ["system_answers", "1", "b", "b", "Yes.", "1:b", 0, 1, 0],
-        ["system_answers", "0", "a", "a", "It is disputed.", "0:a", 1, 1, 1],
-        ["system_answers", "1", "a", "a", "It is disputed.", "1:a", 1, 1, 1],
+        ["overton", "1", "b", "b", "Yes.", "1:b", 0, 1, 0],
+        ["overton", "0", "a", "a", "It is disputed.", "0:a", 1, 1, 1],
+        ["overton", "1", "a", "a", "It is disputed.", "1:a", 1, 1, 1],
     ]
 
 

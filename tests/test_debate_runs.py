@@ -1,4 +1,4 @@
-"""Runs of artefacts on debatable questions: DebateQA's own where they are named, local files, the evaluator role."""
+"""Runs of artefacts on debatable questions: DebateQA's own where they are named, and the evaluator role."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ paper: made_up
 title: A paper for tests
 source: none
 artefacts:
-  first: {label: "Table 1", title: "First", notebook: made_up/first.ipynb, needs_files: [system_answers]}
-  second: {label: "Table 2", title: "Second", notebook: made_up/second.ipynb, reads: [first]}
+  first: {label: "Table 1", title: "First", notebook: made_up/first.ipynb, loads: [debatewise]}
   third: {label: "Table 3", title: "Third", notebook: made_up/third.ipynb, loads: [debatewise, debateqa_test]}
 """
 PARAMETERS = "artefact = 'made_up/%s'\ndata = 'full'\nout = ''\nevaluator = ''"
@@ -48,20 +47,19 @@ RELEASED = [{"id": str(n), "question": f"Is number {n} so?", "partial_answers": 
 
 @pytest.fixture
 def debates(checkout: Checkout, tmp_path: Path) -> Checkout:
-    """Three notebooks: one needs a file that can't be downloaded, one reads it, one can use DebateQA's questions."""
+    """Two notebooks, one of which can use DebateQA's questions."""
     (checkout.root / "papers" / "made_up.yml").write_text(STUDY)
     numbers = NUMBERS.replace("first,Ours,,antique", "third,Ours,,debatewise").replace("1.00", "3")
     (checkout.root / "papers" / "made_up.csv").write_text(numbers)
-    load = "dataset, value = 's', len(lab.load('system_answers').questions)"
-    read = "dataset, value = 's', lab.read('first').value[0] + 1"
+    load = "dataset, value = 's', len(lab.load('debatewise').questions)"
     count = "debates = lab.load_debates(questions, limit=7)\ndataset, value = debates.name, len(debates.questions)"
     parameters = {"third": f"{PARAMETERS}\nquestions = 'debatewise'"}
     opening = {"third": OPEN.replace("out=out", "out=out, questions=questions")}
-    for name, cell in (("first", load), ("second", read), ("third", count)):
+    for name, cell in (("first", load), ("third", count)):
         cells = [parameters.get(name, PARAMETERS) % name, opening.get(name, OPEN), cell, WRITE]
         write_notebook(checkout.root / "notebooks" / "made_up" / f"{name}.ipynb", cells)
     claims = (PROJECT / "data" / "sample" / "debates.json").read_bytes()
-    checkout.environment |= {"DATA": "full", "NFQA_MIRROR": str(tmp_path / "mirror"), "NFQA_LOCAL": str(tmp_path)}
+    checkout.environment |= {"DATA": "full", "NFQA_MIRROR": str(tmp_path / "mirror")}
     put(checkout, tmp_path / "mirror", "debatewise", claims)
     return checkout
 
@@ -69,35 +67,11 @@ def debates(checkout: Checkout, tmp_path: Path) -> Checkout:
 def put(checkout: Checkout, mirror: Path, name: str, content: bytes) -> None:
     """Put a made file where a registered one is looked for, and correct the registry's hash."""
     file = read_registry(checkout.root)[name]
-    path = mirror / file.path if file.local else mirror / file.relative
+    path = mirror / file.relative
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     registry = checkout.root / "data" / "registry.yml"
     registry.write_text(registry.read_text().replace(file.sha256, hashlib.sha256(content).hexdigest()))
-
-
-@pytest.mark.slow
-def test_what_needs_an_absent_file_is_skipped_and_keeps_its_result(debates: Checkout, tmp_path: Path) -> None:
-    words = "made_up/first: not run: needs debateqa_system_answers_sample.jsonl; previous result kept"
-    done = debates.run("reproduce")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert words in done.stdout
-    assert "made_up/second: not run: needs results of first" in done.stdout, "nor what reads it, as it was never run"
-    assert "artefacts: 1 run, 0 fresh, 0 failed" in done.stdout
-    named = debates.run("run", "made_up/first")
-    assert (named.returncode, words in named.stdout) == (1, True)
-
-    line = json.dumps({"question": "why?", "answers": {"one": "A."}}) + "\n"
-    put(debates, tmp_path, "system_answers", line.encode())
-    done = debates.run("reproduce")
-    assert "artefacts: 2 run, 1 fresh, 0 failed" in done.stdout, done.stderr
-    before = (debates.root / RESULTS / "first.csv").read_bytes()
-
-    (tmp_path / "debateqa_system_answers_sample.jsonl").unlink()
-    (copy,) = (debates.root / "build" / "data").rglob("debateqa_system_answers_sample.jsonl")
-    copy.unlink()
-    assert "artefacts: 0 run, 2 fresh, 0 failed" in debates.run("reproduce").stdout
-    assert (debates.root / RESULTS / "first.csv").read_bytes() == before
 
 
 class Upstream:
@@ -204,12 +178,9 @@ def test_an_artefact_that_can_read_an_optional_file_has_a_parameter_that_names_i
     for paper, name in list_chosen(PROJECT):
         artefact = paper.artefacts[name]
         assert optional.isdisjoint(list_data(PROJECT, artefact, {})), f"{name} reads it by default"
-        assert optional.isdisjoint(artefact.needs_files)
-        parameters = read_parameters(artefact.path)
-        if "questions" in parameters:
-            assert optional & {*list_data(PROJECT, artefact, {"questions": "debateqa"})}, name
-        elif optional & {*artefact.datasets}:
-            assert "preferences" in parameters, name
+        takes_questions = "questions" in read_parameters(artefact.path)
+        reads_optional = bool(optional & {*list_data(PROJECT, artefact, {"questions": "debateqa"})})
+        assert takes_questions == reads_optional, name
 
 
 @pytest.mark.slow
@@ -263,23 +234,6 @@ def test_a_lab_loads_what_its_entry_lists(debates: Checkout, monkeypatch: pytest
         open_made_up(debates, monkeypatch, questions="debatqa")
     with pytest.raises(ValueError, match=r"loads overton but papers/made_up\.yml does not list it under datasets"):
         lab.load("overton")
-
-
-def test_local_files_are_read_together_or_not_at_all(
-    debates: Checkout, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("NFQA_ROOT", str(debates.root))
-    monkeypatch.setenv("NFQA_LOCAL", str(tmp_path))
-    study = debates.root / "papers" / "made_up.yml"
-    study.write_text(study.read_text().replace("needs_files: [", "needs_files: [dev_povs, "))
-    lab, files = open_lab("made_up/first"), ("dev_povs", "system_answers")
-    assert lab.load_all_or_none(*files) == []
-    put(debates, tmp_path, "system_answers", b'{"question": "why?", "answers": {"one": "A."}}\n')
-    assert lab.load_all_or_none(*files) == [], "a row of one file alone would be another row of its name"
-    put(debates, tmp_path, "dev_povs", b'{"dev_index": 1, "question": "why?", "points_of_view": ["Yes.", "No."]}\n')
-    assert [each.name for each in lab.load_all_or_none(*files)] == list(files)
-    lab.data = "sample"
-    assert lab.load_all_or_none(*files) == []
 
 
 def test_a_lab_opens_the_embedded_evaluators_and_the_roles(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from nfqa.files.records import Answer, Question
-from reproduction.data.load import is_whole, load, read_file
+from reproduction.data.load import load, read_file
 from reproduction.data.registry import UnreachableError, read_registry
 
 PROJECT = Path(__file__).parents[1]
@@ -83,14 +83,7 @@ def test_views_become_partial_answers_and_ratings_refer_to_them(tmp_path: Path) 
     assert +counts == {"ratings_missing": 1, "views_missing": 1, "ratings_without_a_view": 1}
 
 
-def test_answers_of_systems_and_points_of_view_alone_are_read(tmp_path: Path) -> None:
-    systems = write_lines(tmp_path, {"question": "why?", "answers": {"one": "A.", "two": "B."}, "judge_scores": {}})
-    (question,), _ = read_file(systems, "debate_systems")
-    assert question == Question("why?", (Answer("one", "A.", system="one"), Answer("two", "B.", system="two")), id="0")
-    views = [{"dev_index": i, "question": "why?", "points_of_view": ["Yes.", "No."]} for i in (3, 55)]
-    (question,), counts = read_file(write_lines(tmp_path, *views), "debate_povs")
-    assert (question.id, [p.text for p in question.partial_answers]) == ("3", ["Yes.", "No."])
-    assert +counts == {"questions_off_topic": 1}
+def test_answers_of_one_system_are_read(tmp_path: Path) -> None:
     (question,), _ = read_file(write_lines(tmp_path, {"id": 5, "generation": "A."}), "debate_demo")
     assert question == Question("", (Answer("demo", "A.", system="demo"),), id="5")
 
@@ -111,30 +104,21 @@ def test_the_bundled_stand_ins_are_whole_and_split_by_claim() -> None:
     assert (len(demo.questions), demo.systems) == (12, ["demo"])
 
 
-@pytest.mark.parametrize(
-    ("name", "line"),
-    [("debateqa_test", LINE), ("system_answers", {"question": "why?", "answers": {"one": "A."}})],
-)
-def test_what_is_not_fetched_by_all_is_read_where_it_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, line: dict[str, Any]
-) -> None:
+def test_what_is_not_fetched_by_all_is_read_where_it_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "debateqa_test"
     monkeypatch.setenv("NFQA_MIRROR", str(tmp_path / "mirror"))
-    monkeypatch.setenv("NFQA_LOCAL", str(tmp_path / "local"))
     registry = tmp_path / "data" / "registry.yml"
     registry.parent.mkdir()
     shutil.copyfile(PROJECT / "data" / "registry.yml", registry)
     file = read_registry(tmp_path)[name]
-    assert is_whole([name], root=tmp_path) == (not file.local), "what can be fetched is missing nowhere"
     with pytest.raises(UnreachableError, match=name):
         load(name, root=tmp_path)
-    content = json.dumps(line).encode() + b"\n"
-    path = tmp_path / "local" / file.path if file.local else tmp_path / "mirror" / file.relative
+    content = json.dumps(LINE).encode() + b"\n"
+    path = tmp_path / "mirror" / file.relative
     path.parent.mkdir(parents=True)
     path.write_bytes(content)
     digest = hashlib.sha256(content).hexdigest()
     with pytest.raises(ValueError, match=f"has sha256 {digest}, expected {file.sha256}"):
         load(name, root=tmp_path)
     registry.write_text(registry.read_text().replace(file.sha256, digest))
-    assert is_whole([name], root=tmp_path)
-    assert is_whole([name], data="sample", root=tmp_path) == bool(file.sample)
     assert len(load(name, root=tmp_path).questions) == 1

@@ -22,7 +22,6 @@ from reproduction.debates.answers import (
     decide_by_model,
     decide_by_rule,
     halve_documents,
-    keep_unseen,
     read_move,
     retrieve_passages,
     search_in_steps,
@@ -160,14 +159,3 @@ def test_a_passage_cannot_end_its_fence() -> None:
     prompt = use_own().render("react", question="q", steps=trail.describe())
     assert prompt.count("</steps>") == 1
     assert prompt.count("<question>") == 1
-
-
-def test_points_of_view_count_that_no_text_to_answer_from_is_behind() -> None:
-    documents = pd.DataFrame({
-        "question": ["q", "q", "q", "r"], "text": ["one", "two", "copy", "copy"],
-        "views": [("a", "b"), ("b", "c"), ("d",), ()],
-    })  # fmt: skip
-    views = pd.DataFrame({"question": ["q"] * 5 + ["r"], "point_of_view": [*"abcde", "c"]})
-    searched = pd.DataFrame({"text": ["two", "copy"]})
-    assert keep_unseen(views, documents, searched).to_numpy().tolist() == [["q", "a"]]
-    assert keep_unseen(views, documents, searched[:0]).point_of_view.tolist() == [*"abcd"]  # of "e" nothing is known

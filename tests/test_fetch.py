@@ -29,7 +29,7 @@ from nfqa.models.gguf import find_gguf
 from nfqa.models.roles import QWEN, parse_role
 from reproduction.data import registry
 from reproduction.data.gather import gather
-from reproduction.data.registry import UnreachableError, UpstreamFile, fetch_file, has_file, read_registry
+from reproduction.data.registry import UnreachableError, UpstreamFile, fetch_file, read_registry
 
 PROJECT = Path(__file__).parents[1]
 GOOD = b'{"why?": []}'
@@ -82,26 +82,6 @@ def test_without_mirror_file_or_network_it_is_said_what_to_do(
     assert list_files(tmp_path / "store") == []
 
 
-def test_parts_are_checked_as_git_names_them_and_what_is_lacking_is_named(tmp_path: Path, mirror: Path) -> None:
-    blob = "b6fc4c620b67d95f953a5c1c1230aaab5db5a1b0"  # `printf hello | git hash-object --stdin`
-    parts = {"one.jsonl": blob, "two.jsonl": blob}
-    file = UpstreamFile(**FIELDS | {"path": "raw"}, parts=parts, licence="none", shape="passages")
-    folder, store = (mirror / file.relative), tmp_path / "store"
-    folder.mkdir()
-    (folder / "two.jsonl").write_bytes(b"hello")
-    with pytest.warns(UserWarning, match="set is excluded, as it lacks one.jsonl"):
-        assert not has_file(file, store)
-    with pytest.raises(UnreachableError, match=r"no .*raw/one\.jsonl"):
-        fetch_file(file, store)
-    (folder / "one.jsonl").write_bytes(b"hallo")
-    with pytest.raises(ValueError, match=rf"one\.jsonl has git blob {'[0-9a-f]' * 40}, expected {blob}"):
-        fetch_file(file, store)
-    (folder / "one.jsonl").write_bytes(b"hello")
-    assert fetch_file(file, store) == store / file.relative
-    assert {path.name: path.read_bytes() for path in list_files(store)} == dict.fromkeys(parts, b"hello")
-    assert file.model_copy(update={"parts": parts | {"two.jsonl": "a" * 40}}).pin != file.pin
-
-
 def test_a_full_disk_keeps_nothing(tmp_path: Path, mirror: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (mirror / FILE.relative).write_bytes(GOOD)
 
@@ -117,19 +97,21 @@ def test_a_full_disk_keeps_nothing(tmp_path: Path, mirror: Path, monkeypatch: py
 
 def test_the_registry_pins_every_file_by_commit_and_has_the_bundled_ones() -> None:
     registry = read_registry(PROJECT)
-    assert {len(file.commit) for file in registry.values() if not file.local} == {40}
-    optional = {"debateqa_test", "debateqa_dev", "debateqa_passages"}
+    assert {len(file.commit) for file in registry.values()} == {40}
+    optional = {"debateqa_test", "debateqa_dev"}
     assert {name for name, file in registry.items() if file.optional} == optional
-    assert list(registry["debateqa_passages"].parts) == [f"passages_and_index_of_POV_0{n}.jsonl" for n in range(9)]
     bundled = [file.sample for file in registry.values() if file.sample]
-    assert len(set(bundled)) == 14
+    assert len(set(bundled)) == 13
     assert all((PROJECT / "data" / "sample" / name).is_file() for name in bundled)
 
 
 @pytest.mark.parametrize(
     ("content", "facts"),
     [
-        ("g: {licence: l, files: {a: {path: p, shape: s, blob: a1}}}", "blob is 'a1'"),
+        (
+            "g: {owner: o, repo: r, commit: c, licence: l, files: {a: {path: p, shape: s, sha256: b}}}",
+            "sha256 is 'b'",
+        ),
         ("g: {files: {a: 1, a: 2}}", "line 1: the key 'a' is duplicated"),
         ("g: [", "not YAML"),
         ("a: !!python/object/apply:os.getcwd []", "not YAML"),  # plain data alone
@@ -218,15 +200,10 @@ def upstream(monkeypatch: pytest.MonkeyPatch) -> Iterator[Upstream]:
 
 
 HTML = b"<!DOCTYPE html><html><body>Please log in to this network.</body></html>"
-BLOB = "b6fc4c620b67d95f953a5c1c1230aaab5db5a1b0"  # of b"hello"
-PARTS = UpstreamFile(
-    **FIELDS | {"path": "raw"}, parts={"one.jsonl": BLOB, "two.jsonl": BLOB}, licence="none", shape="passages"
-)
 FOLDER = {"sets/one.csv": b"#id\trank\targument\n7\t3.5\tZoos help.\n", "README.md": b"no part of the set"}
 ADDRESSES = {
     "file": "/owner/repo/c0ffee/dataset/set.json",
     "archive": "/owner/repo/tar.gz/c0ffee",
-    "part": "/owner/repo/c0ffee/raw/two.jsonl",
 }
 
 
@@ -250,24 +227,21 @@ def pack(files: dict[str, bytes]) -> bytes:
     return packed.getvalue()
 
 
-def test_a_file_a_gathered_folder_and_parts_are_fetched_from_a_server(tmp_path: Path, upstream: Upstream) -> None:
+def test_a_file_and_a_gathered_folder_are_fetched_from_a_server(tmp_path: Path, upstream: Upstream) -> None:
     upstream.replies = {
         ADDRESSES["file"]: redirect("/elsewhere"),
         "/elsewhere": send(GOOD),
         ADDRESSES["archive"]: send(pack(FOLDER), size=-1, kind="application/x-gzip"),  # codeload names no length
-        ADDRESSES["part"]: send(b"hello"),
-        ADDRESSES["part"].replace("two", "one"): send(b"hello"),
     }
     store = tmp_path / "store"
     assert fetch_file(FILE, store).read_bytes() == GOOD
     gathered = make_gathered(tmp_path)
     assert fetch_file(gathered, store).name == "sets.jsonl"
-    assert fetch_file(PARTS, store) == store / PARTS.relative
-    assert sorted(path.name for path in list_files(store)) == ["one.jsonl", "set.json", "sets.jsonl", "two.jsonl"]
-    assert len(upstream.paths) == 5
-    for file in (FILE, gathered, PARTS):
+    assert sorted(path.name for path in list_files(store)) == ["set.json", "sets.jsonl"]
+    assert len(upstream.paths) == 3
+    for file in (FILE, gathered):
         fetch_file(file, store)
-    assert len(upstream.paths) == 5, "what lies in the store is not asked for"
+    assert len(upstream.paths) == 3, "what lies in the store is not asked for"
 
 
 WHOLE = pack(FOLDER | {"random.bin": hashlib.shake_256(b"x").digest(20_000)})
@@ -284,7 +258,7 @@ def test_a_server_s_fault_is_one_line_that_names_the_file_and_leaves_nothing(
     tmp_path: Path, upstream: Upstream, monkeypatch: pytest.MonkeyPatch, kind: str, fault: str
 ) -> None:
     monkeypatch.setattr(registry, "_TIMEOUT", 0.2)
-    content = {"file": GOOD, "archive": WHOLE, "part": b"hello"}[kind]
+    content = {"file": GOOD, "archive": WHOLE}[kind]
     address, half = ADDRESSES[kind], content[: len(content) // 2]
     other = pack({"sets/one.csv": b"another table"}) if kind == "archive" else b"other"
     replies = {
@@ -298,9 +272,8 @@ def test_a_server_s_fault_is_one_line_that_names_the_file_and_leaves_nothing(
         "page": send(HTML, kind="text/html"),
         "circle": redirect(address),
     }
-    first_part = ADDRESSES["part"].replace("two", "one")
-    upstream.replies = {first_part: send(b"hello"), address: replies[fault]}
-    file = {"file": FILE, "archive": make_gathered(tmp_path), "part": PARTS}[kind]
+    upstream.replies = {address: replies[fault]}
+    file = {"file": FILE, "archive": make_gathered(tmp_path)}[kind]
     with pytest.raises((ValueError, UnreachableError)) as caught:
         fetch_file(file, tmp_path / "store")
     message = str(caught.value)
@@ -312,8 +285,7 @@ def test_a_server_s_fault_is_one_line_that_names_the_file_and_leaves_nothing(
     assert "NFQA_MIRROR" in message
     expected = {"not found": "404", "broken": "503", "circle": "TooManyRedirects"}.get(fault, "")
     assert expected in message
-    whole = ["one.jsonl"] if kind == "part" else []  # a part that was fetched whole is not fetched again
-    assert [path.name for path in list_files(tmp_path / "store")] == whole
+    assert list_files(tmp_path / "store") == []
     assert [path.name for path in tmp_path.rglob("*") if path.name.startswith(".")] == []
 
 

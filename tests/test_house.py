@@ -245,14 +245,3 @@ def test_the_readme_tables_are_the_committed_results() -> None:
 
     readme = (PROJECT / "README.md").read_text()
     assert fill_tables(PROJECT, readme) == readme, "run `python -m tools.readme_tables`"
-
-
-def test_no_data_set_is_decided_by_what_lies_on_the_disk() -> None:
-    """A parameter says which data; only a local file may be missing, and its rows alone are then not run."""
-    asks = re.compile(r"\bhas_file\(|\bhas\(")
-    notebooks = [json.loads(path.read_text(encoding="utf-8")) for path in NOTEBOOKS]
-    sources = ["".join(cell["source"]) for notebook in notebooks for cell in notebook["cells"]]
-    assert [source for source in sources if asks.search(source)] == []
-    modules = {name for name, path in MODULES.items() if asks.search(path.read_text())}
-    of_local_files = {"data.load", "data.registry", "keys", "check", "spot_check"}
-    assert modules == {f"reproduction.{name}" for name in of_local_files}

@@ -13,8 +13,7 @@ import pandas as pd
 
 from nfqa.files.json_lines import read_json
 from reproduction.compare import compare_published, tabulate_values
-from reproduction.data.registry import has_file, read_registry
-from reproduction.papers import DEBATEQA, Artefact, find_artefact, list_chosen, read_papers
+from reproduction.papers import DEBATEQA, find_artefact, list_chosen, read_papers
 from reproduction.place import Place
 from reproduction.values import (
     COUNTS,
@@ -29,7 +28,7 @@ from reproduction.values import (
 
 UNRUN = "not run here"
 SAME, WITHIN = "same", "same within tolerance"
-MOVED, GONE, NEW, LACKING = "moved", "gone", "new", "needs a file that is not here"
+MOVED, GONE, NEW = "moved", "gone", "new"
 ENDINGS = {".csv": "results", ".json": "results", ".png": "figures", ".pdf": "figures"}  # of an artefact's files
 TEXTS = ["dropped_because", "origin", "signature"]
 # Of 1, or of the largest number of its row: what a near tie that another processor decides otherwise changes.
@@ -63,7 +62,7 @@ def compare_reference(root: Path, place: Place, *, unrun: bool = True) -> pd.Dat
         then, now = (_read(folder / f"{identifier}.csv") for folder in (root / "results", place.results))
         if now is not None:
             varies = bool(read_json(place.results / f"{identifier}.json").get("varies"))
-            compared = compare_values(then, now, lacks=lacks_files(root, paper.artefacts[name]), varies=varies)
+            compared = compare_values(then, now, varies=varies)
         elif unrun:
             compared = compare_values(then, then).replace({"state": {SAME: UNRUN}})
         else:
@@ -118,19 +117,11 @@ def list_files(folder: Path, identifier: str) -> dict[str, Path]:
     return {ending: folder / where / f"{identifier}{ending}" for ending, where in ENDINGS.items()}
 
 
-def lacks_files(root: Path, artefact: Artefact) -> bool:
-    """Whether a local file is not here of which some of an artefact's rows are made, where it is."""
-    files = [read_registry(root)[name] for name in (*artefact.datasets, *artefact.files)]
-    return any(file.local and not has_file(file, root / "build" / "data") for file in files)
-
-
 def _read(path: Path) -> pd.DataFrame | None:
     return read_values(path) if path.is_file() else None
 
 
-def compare_values(
-    then: pd.DataFrame | None, now: pd.DataFrame | None, *, lacks: bool = False, varies: bool = False
-) -> pd.DataFrame:
+def compare_values(then: pd.DataFrame | None, now: pd.DataFrame | None, *, varies: bool = False) -> pd.DataFrame:
     """Every number of two versions of an artefact's values, and the texts in which they differ.
 
     A number is "same"; "same within tolerance" where it differs by no more than one of these; else "moved":
@@ -145,8 +136,8 @@ def compare_values(
     Counts are compared exactly, and so are origin, signature and reasons. A row is "gone" or "new" where only one side
     has it.
 
-    Args: lacks: a file is missing, so that rows may be gone; varies: the values depend on the processor as they do on a
-        seed. Those with a spread may then move by three of it, and rows without one, of a single seed, don't count.
+    Args: varies: the values depend on the processor as they do on a seed. Those with a spread may then move by three of
+        it, and rows without one, of a single seed, don't count.
     Returns: row (its key in words), column, committed, now, change (relative), state.
     Raises: ValueError where two rows have one key.
     """
@@ -175,7 +166,7 @@ def compare_values(
             if name in NUMBERS:
                 is_near |= (new - old).abs() < _WIDTHS * widths
             cases = {
-                LACKING if lacks else GONE: both.side == "left_only",
+                GONE: both.side == "left_only",
                 NEW: both.side == "right_only",
                 SAME: np.isclose(new, old, rtol=0, atol=0, equal_nan=True),
                 WITHIN: is_near,

@@ -138,7 +138,7 @@ def reproduce(root: Path, options: RunOptions, arguments: argparse.Namespace) ->
             return 1
         print("Running on the small bundled SAMPLE instead, into build/sample/; it does not reproduce a paper.\n")
         options = replace(options, data="sample")
-    targets = list_targets(root, options, arguments.artefacts)  # a local file may have come
+        targets = list_targets(root, options, arguments.artefacts)
     if options.questions:
         for line in estimate_run(root, targets, options):
             print(line, flush=True)

@@ -16,7 +16,7 @@ from nfqa.files.json_lines import check, suggest
 from nfqa.files.paths import hash_file
 from nfqa.models.chat import UNSETTLED
 from nfqa.models.roles import EVALUATORS, SMOLLM2, identify_role
-from reproduction.data.registry import has_file, read_registry
+from reproduction.data.registry import read_registry
 from reproduction.notebooks import hash_cells, hash_imports, hash_json, read_parameters, read_versions
 from reproduction.options import ASKED, RunOptions
 from reproduction.papers import DEBATEQA, Artefact, Paper, describe_entry, list_chosen
@@ -24,7 +24,7 @@ from reproduction.place import Place, find_committed
 
 QUICK_LIMIT = 8  # questions of each dataset in a quick run
 _QUICK_MINUTES = 0.6  # about what a long artefact takes in it
-_FILES = ("answers", "preferences", "systems")  # parameters that name files of a user's own, or a folder
+_FILES = ("answers",)  # parameters that name files of a user's own, or a folder
 _BUNDLED = (  # the project's own files, which modules read
     "src/nfqa/metrics/*.csv", "src/nfqa/metrics/*.json", "src/nfqa/models/embedded/judge/*",
     "src/nfqa/models/embedded/coverage/*", "src/nfqa/models/embedded/reader/*", "data/labels/*.csv",
@@ -139,11 +139,9 @@ def list_data(root: Path, artefact: Artefact, parameters: Mapping[str, Any]) -> 
 
     Whether its file lies on the disk decides nothing: the same command reads the same data everywhere.
     """
-    registry, names_optional = read_registry(root), False
-    if parameters.get("questions") == DEBATEQA or parameters.get("preferences"):
-        names_optional = True
-    names = (*artefact.datasets, *artefact.needs_files)
-    return [name for name in names if names_optional or not registry[name].optional]
+    registry = read_registry(root)
+    names_optional = parameters.get("questions") == DEBATEQA
+    return [name for name in artefact.datasets if names_optional or not registry[name].optional]
 
 
 def hash_result(place: Place, identifier: str) -> str:
@@ -157,8 +155,7 @@ def _hash_upstream(root: Path, name: str, data: str) -> str:
     form = f"{file.shape} {file.lowest_label}"
     if data == "sample":
         return f"{form} {hash_file(root / 'data' / 'sample' / file.sample) if file.sample else 'no sample'}"
-    absent = file.local and not has_file(file, root / "build" / "data")
-    return f"{form} {'absent' if absent else file.pin}"
+    return f"{form} {file.sha256}"
 
 
 def read_record(place: Place, identifier: str) -> Record | None:
@@ -189,7 +186,7 @@ def explain_staleness(record: Record | None, parts: dict[str, str], place: Place
 class Target:
     """One artefact of a run. `stale` lists why it must run; empty when it is fresh.
 
-    `lacks` lists the files without which it can't run; it is skipped then, has no key, and the previous result is kept.
+    `lacks` lists what it can't run without; it is skipped then, has no key, and the previous result is kept.
     """
 
     paper: Paper
@@ -237,14 +234,13 @@ def list_targets(root: Path, options: RunOptions, only: Sequence[str] = ()) -> l
     it reads has changed.
     Raises: ValueError for an unknown artefact, or one without a notebook.
     """
-    place, registry, targets = options.find_place(root), read_registry(root), dict[str, Target]()
-    is_sample, store = options.data == "sample", root / "build" / "data"
+    place = options.find_place(root)
+    targets: dict[str, Target] = {}
     for paper, name in list_chosen(root, only):
         identifier = f"{paper.paper}/{name}"
         settings = options if identifier in only else replace(options, parameters={})
         target = Target(paper, name, settings)
-        files = [registry[file] for file in target.artefact.needs_files]
-        lacks = [file.path for file in files if not (file.sample if is_sample else has_file(file, store))]
+        lacks = []
         if settings.questions and lacks_answers(target.artefact, choose_parameters(paper, name, settings, Path())):
             lacks.append("answers to DebateQA's questions (GENERATOR= or ANSWERS=)")
         read = [other for other in map(targets.get, target.reads) if other]

@@ -66,18 +66,8 @@ class Lab(Roles):
         """
         from reproduction.data.load import load
 
-        self._check_listed(name, "loads", "datasets", "needs_files")
+        self._check_listed(name, "loads", "datasets")
         return self.use(load(name, data=self.data, root=self.root, **options))
-
-    def load_all_or_none(self, *names: str) -> list[QuestionSet]:
-        """Datasets of which some are local files, or nothing where one of these is not here.
-
-        The rows that are made of them are then not run. A row of some of them alone would be another row of its name.
-        Raises: as `load`.
-        """
-        from reproduction.data.load import is_whole
-
-        return [self.load(name) for name in names] if is_whole(names, data=self.data, root=self.root) else []
 
     def load_splits(self, *, limit: int | None = None) -> list[QuestionSet]:
         """DebateQA's own questions: its test split and its dev split; the sample's one split in a sample run.
@@ -140,7 +130,7 @@ class Lab(Roles):
         """
         from reproduction.data.web import load_frame
 
-        self._check_listed(name, "loads", "datasets", "needs_files")
+        self._check_listed(name, "loads", "datasets")
         frame, digest = load_frame(name, data=self.data, root=self.root)
         self._inputs[frame.dataset.iloc[0]] = f"sha256:{digest}"
         return frame

@@ -49,7 +49,6 @@ class Artefact(_Entry):
     minutes: Annotated[float, Field(ge=0)] = 0.1  # about how long it takes on one core: the long ones start first
     bundled: tuple[str, ...] = ()  # bundled files that it reads whatever the data: its values are a sample's
     files: tuple[str, ...] = ()  # further upstream files that it reads, such as prompts
-    needs_files: tuple[str, ...] = ()  # local files without which it can't run: its last result stays then
     reads: tuple[str, ...] = ()  # artefacts of the same paper whose results the notebook reads, made before it
     cites: tuple[str, ...] = ()  # artefacts of the same paper whose published numbers alone it reads
     parameters: dict[str, Any] = Field(default_factory=dict)
@@ -71,10 +70,10 @@ class Artefact(_Entry):
 
     @cached_property
     def datasets(self) -> tuple[str, ...]:
-        """The datasets that it loads, but for those without which it can't run."""
+        """The datasets that it loads."""
         if self.loads is not None or self.notebook is None:
             return self.loads or ()
-        return tuple(name for name in list_datasets(self.path) if name not in self.needs_files)
+        return list_datasets(self.path)
 
     @property
     def prompts(self) -> bool:

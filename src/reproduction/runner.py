@@ -34,7 +34,7 @@ _OVERDUE = 0.05  # of the time that a notebook ran so far: what it is taken to n
 
 
 def reach_data(root: Path, artefacts: Sequence[Artefact], options: RunOptions) -> list[str]:
-    """Fetch what artefacts read in a run; returns a line for each file that could not be reached and is not local.
+    """Fetch what artefacts read in a run; returns a line for each file that could not be reached.
 
     Raises: ValueError for a file with the wrong hash.
     """
@@ -45,8 +45,7 @@ def reach_data(root: Path, artefacts: Sequence[Artefact], options: RunOptions) -
         try:
             fetch_file(file, root / "build" / "data")
         except UnreachableError as error:
-            if not file.local:
-                problems.append(str(error))
+            problems.append(str(error))
     return problems
 
 

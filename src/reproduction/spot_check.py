@@ -20,7 +20,6 @@ from nfqa.models.gguf import find_in_folder
 from nfqa.models.restated import Restated, TargetLoss
 from nfqa.models.roles import COMMITTED, SMOLLM2, parse_role
 from nfqa.opening import open_model
-from reproduction.data.registry import has_file, read_registry
 from reproduction.judging import open_committed_journal
 from reproduction.options import RunOptions
 from reproduction.papers import list_chosen
@@ -122,9 +121,8 @@ def check_spots(root: Path, options: RunOptions, only: Sequence[str], *, size: i
     for paper, name in random.Random(seed).sample(artefacts, len(artefacts)):  # noqa: S311 - to be repeated
         if sample.is_enough or (any(sample.drawn.values()) and time.monotonic() > end):
             break
-        sample.place, needed = f"{paper.paper}/{name}", paper.artefacts[name].needs_files
-        if options.data == "sample" or all(has_file(read_registry(root)[f], root / "build" / "data") for f in needed):
-            count_asked(paper, name, options.find_place(root), options, sample)
+        sample.place = f"{paper.paper}/{name}"
+        count_asked(paper, name, options.find_place(root), options, sample)
     places = sorted({place for drawn in sample.drawn.values() for place, *_ in drawn.values()})
     if not places:
         raise ValueError("nothing under data/verdicts or data/losses is asked for here; unset FRESH and ONLY")

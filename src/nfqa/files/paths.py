@@ -144,13 +144,12 @@ def stamp(path: Path) -> tuple[int, int, int]:
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def hash_file(path: Path, *, blob: bool = False) -> str:
-    """sha256 of a file's bytes, or its id as a git blob, in hex; read once a process, unless the file is edited."""
-    return _hash_file(path, blob, *stamp(path))
+def hash_file(path: Path) -> str:
+    """sha256 of a file's bytes, in hex; read once a process, unless the file is edited."""
+    return _hash_file(path, *stamp(path))
 
 
 @cache
-def _hash_file(path: Path, blob: bool, *_: int) -> str:
-    digest = hashlib.sha1(f"blob {path.stat().st_size}\0".encode()) if blob else hashlib.sha256()  # noqa: S324 - git's
+def _hash_file(path: Path, *_: int) -> str:
     with path.open("rb") as handle:
-        return hashlib.file_digest(handle, lambda: digest).hexdigest()
+        return hashlib.file_digest(handle, "sha256").hexdigest()

@@ -13,7 +13,7 @@ from nfqa.files.readers import read_debateqa
 from nfqa.files.records import Question, QuestionSet
 from reproduction.data import readers
 from reproduction.data.rated import read_rated
-from reproduction.data.registry import UpstreamFile, fetch_file, has_file, read_registry
+from reproduction.data.registry import UpstreamFile, fetch_file, read_registry
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,10 +26,10 @@ GRADED = {  # by the shapes of data/registry.yml
 }  # fmt: skip
 DEBATES: dict[str, Callable[[Path, Counter[str]], Iterator[Question]]] = {
     "debate_demo": readers.read_demo, "debateqa": read_debateqa, "debatewise": readers.read_debatewise,
-    "debate_ratings": readers.read_ratings, "debate_systems": readers.read_systems, "debate_povs": readers.read_povs,
+    "debate_ratings": readers.read_ratings,
 }  # fmt: skip
 DISPUTE_LABELS, SAMPLE_LABELS = "data/labels/dispute_awareness.csv", "data/sample/dispute_labels.csv"
-LABELLED = {"demo_answers": "demo", "system_answers": "systems", "overton": "overton"}
+LABELLED = {"demo_answers": "demo", "overton": "overton"}
 HELD_OUT = 4  # a claim is held out from the evaluators' training where its key is a multiple of this
 
 
@@ -78,17 +78,6 @@ def find_path(name: str, *, data: str = "full", root: Path | None = None) -> Pat
     return root / "data" / "sample" / file.sample
 
 
-def is_whole(names: Collection[str], *, data: str = "full", root: Path) -> bool:
-    """Whether no dataset is missing: no local file in a full run, no bundled file in a sample run.
-
-    Raises: ValueError for an unknown dataset, or a file with the wrong hash.
-    """
-    files = [find_registered(root, name) for name in names]
-    if data == "sample":
-        return all(file.sample for file in files)
-    return all(not file.local or has_file(file, root / "build" / "data") for file in files)
-
-
 def find_registered(root: Path, name: str, shapes: Collection[str] = ()) -> UpstreamFile:
     """A dataset's or table's entry in the registry.
 
@@ -122,7 +111,7 @@ def _treat_repeats(question: Question, repeats: Repeats) -> Question:
 
 
 def read_dispute_labels(root: Path, dataset: QuestionSet, *, limit: int | None = None) -> pd.DataFrame:
-    """The labelled answers of `demo_answers` (ids), `system_answers` or `overton` (QUESTION:SYSTEM), in that order.
+    """The labelled answers of `demo_answers` (ids) or `overton` (QUESTION:SYSTEM), in that order.
 
     Args: limit: at most this many labelled questions, the first ones.
     Returns: dataset, question, answer, system, text, question_text ("" where it isn't known), id (as in the labels),

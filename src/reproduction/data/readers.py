@@ -11,10 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nfqa.files.json_lines import read_json, read_lines
-from nfqa.files.readers import PointOfView, make_points
 from nfqa.files.records import Answer, PartialAnswer, Question, Rating
 
-OFF_TOPIC = ("55", "567", "615", "1210", "1818")  # of dev_povs: points of view of another question, at their source
 _STANCES = {"Option 1": "for", "Option 2": "against", "Neutral": ""}
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 
@@ -75,23 +73,6 @@ def read_ratings(path: Path, counts: Counter[str]) -> Iterator[Question]:
             counts["ratings_missing"] += len(answers[name]) - len(by_system)
     for line, (name, texts) in zip(questions, answers.items(), strict=True):
         yield Question(line["text"], _make_answers(texts), (), name, tuple(views[name]), tuple(ratings[name]))
-
-
-def read_systems(path: Path, _: Counter[str]) -> Iterator[Question]:
-    """`{question, answers: {system: text}}` a line."""
-    for place, line in enumerate(read_lines(path.read_bytes())):
-        yield Question(line["question"], _make_answers(line["answers"]), id=str(place))
-
-
-def read_povs(path: Path, counts: Counter[str]) -> Iterator[Question]:
-    """`{dev_index, question, points_of_view: [text]}` a line; what is OFF_TOPIC is excluded and counted."""
-    for line in read_lines(path.read_bytes()):
-        name, views = str(line["dev_index"]), [PointOfView(point_of_view=text) for text in line["points_of_view"]]
-        points = make_points(name, views, counts)
-        if name in OFF_TOPIC:
-            counts["questions_off_topic"] += 1
-        else:
-            yield Question(line["question"], id=name, partial_answers=points)
 
 
 def _make_answers(texts: dict[str, str]) -> tuple[Answer, ...]:

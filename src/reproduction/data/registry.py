@@ -1,16 +1,13 @@
 """Upstream files, as data/registry.yml pins them: from the local store, a mirror or upstream, and checked.
 
-An `optional` file is read and fetched only where a run names it. A `local` file can't be downloaded; it is looked for
-in the folder $NFQA_LOCAL, and without it the rows that are made of it are not run.
+An `optional` file is read and fetched only where a run names it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import tarfile
-import warnings
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,42 +33,23 @@ class UnreachableError(Exception):
     """Neither the local store, nor the mirror, nor upstream gives a file. The message says what to do."""
 
 
-Blob = Annotated[str, Field(pattern="^[0-9a-f]{40}$")]
-
-
 class UpstreamFile(Item):
-    """One file of a public repository, pinned by one of sha256, blob and parts, and how it is read.
+    """One file of a public repository, pinned by its sha256, and how it is read.
 
     Of a shape in `reproduction.data.gather.SETS` it is a folder of many: `sha256` is that of the one file made of them.
-    With `parts` it is a folder of a few, each checked for itself. `blob` is the id that git gives a file's bytes, for a
-    file of which no sha256 is known: the sha1 of "blob", a blank, their number, a zero byte and the bytes.
     """
 
     name: Text
-    owner: str = ""
-    repo: str = ""
-    commit: str = ""
+    owner: Text
+    repo: Text
+    commit: Text
     path: Text
-    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] = ""
-    blob: Blob = ""
-    parts: dict[Text, Blob] = Field(default_factory=dict)  # the blob of each file in the folder `path`
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     licence: Text
     shape: Text
     lowest_label: int = 0  # of a graded dataset
     sample: str = ""  # a prompt has none
     optional: bool = False
-    local: bool = False
-
-    @property
-    def pin(self) -> str:
-        """What its bytes are checked by; of several parts one hash."""
-        return self.sha256 or self.blob or hashlib.sha256(" ".join(self.parts.values()).encode()).hexdigest()
-
-    @property
-    def files(self) -> list[UpstreamFile]:
-        """Its parts, each a file; without parts itself."""
-        changes = [{"path": f"{self.path}/{name}", "blob": blob, "parts": {}} for name, blob in self.parts.items()]
-        return [self.model_copy(update=change) for change in changes] or [self]
 
     @property
     def gathered(self) -> bool:
@@ -96,10 +74,6 @@ class UpstreamFile(Item):
             return f"{server or _ARCHIVES}/{self.owner}/{self.repo}/tar.gz/{self.commit}"
         return f"{server or _FILES}/{self.relative.as_posix()}"
 
-    def measure(self, path: Path) -> str:
-        """The hash of a copy, to be compared with `pin`."""
-        return hash_file(path, blob=bool(self.blob))
-
 
 def read_registry(root: Path) -> dict[str, UpstreamFile]:
     """All files of data/registry.yml by name.
@@ -114,44 +88,24 @@ def read_registry(root: Path) -> dict[str, UpstreamFile]:
     }
 
 
-def has_file(file: UpstreamFile, store: Path) -> bool:
-    """Whether a verified copy is at hand without the network: in the store, the mirror or $NFQA_LOCAL.
+def fetch_file(file: UpstreamFile, store: Path) -> Path:
+    """The verified copy of an upstream file in the store, fetched if it isn't there.
 
-    Where some of its parts are and others aren't, a warning names these.
-    Raises: ValueError for a copy with the wrong hash.
-    """
-    lacking = []
-    for part in file.files:
-        try:
-            fetch_file(part, store, download=False)
-        except UnreachableError:
-            lacking.append(part.relative.name)
-    if 0 < len(lacking) < len(file.parts):
-        warnings.warn(f"{file.name} is excluded, as it lacks {', '.join(lacking)}", stacklevel=2)
-    return not lacking
-
-
-def fetch_file(file: UpstreamFile, store: Path, *, download: bool = True) -> Path:
-    """The verified copy of an upstream file in the store, fetched if it isn't there; of one with parts, their folder.
-
-    A copy in the store whose hash is wrong is replaced. $NFQA_MIRROR, when set, is read instead of the network, and
-    $NFQA_LOCAL for a local file.
-    Args: download: whether the network may be used.
+    A copy in the store whose hash is wrong is replaced. $NFQA_MIRROR, when set, is read instead of the network.
     Raises: ValueError when the fetched bytes don't have the pinned hash (both hashes named, the bytes not kept);
-        UnreachableError when there is no way to the file, or to one of its parts.
+        UnreachableError when there is no way to the file.
     """
-    if file.parts:
-        return {fetch_file(part, store, download=download).parent for part in file.files}.pop()
     target = store / file.stored
-    if target.is_file() and file.measure(target) == file.pin:
+    if target.is_file() and hash_file(target) == file.sha256:
         return target
-    with _open_source(file, download) as source, write_atomically(target) as scratch:
+    with _open_source(file) as source, write_atomically(target) as scratch:
         if file.gathered:
             scratch.write_bytes(_gather(file, source))
         else:
             shutil.copyfile(source, scratch)
-        if (measured := file.measure(scratch)) != file.pin:
-            hashes = f"{'git blob' if file.blob else 'sha256'} {measured}, expected {file.pin}"
+        measured = hash_file(scratch)
+        if measured != file.sha256:
+            hashes = f"sha256 {measured}, expected {file.sha256}"
             raise ValueError(f"{file.name}: {file.relative} has {hashes}; {_ADVICE}")
     return target
 
@@ -166,15 +120,15 @@ def _gather(file: UpstreamFile, folder: Path) -> bytes:
 
 
 @contextmanager
-def _open_source(file: UpstreamFile, download: bool) -> Iterator[Path]:
-    """The file, or the folder that is gathered: under $NFQA_MIRROR or $NFQA_LOCAL, or downloaded for a while."""
-    folder = os.environ.get(variable := "NFQA_LOCAL" if file.local else "NFQA_MIRROR", "")
+def _open_source(file: UpstreamFile) -> Iterator[Path]:
+    """The file, or the folder that is gathered: under $NFQA_MIRROR, or downloaded for a while."""
+    folder = os.environ.get("NFQA_MIRROR", "")
     path = Path(folder).expanduser() / file.relative
     if folder and path.exists():
         yield path
-    elif folder or file.local or not download:
-        instead = "it can't be downloaded" if file.local else "unset it to download, or complete the mirror"
-        raise UnreachableError(f"{file.name}: {variable} has no {path}; {instead}")
+    elif folder:
+        advice = "unset it to download, or complete the mirror"
+        raise UnreachableError(f"{file.name}: NFQA_MIRROR has no {path}; {advice}")
     else:
         with TemporaryDirectory() as scratch:
             yield _download(file, Path(scratch))

@@ -13,7 +13,6 @@ import pandas as pd
 from nfqa.files.json_lines import read_json, read_lines
 from nfqa.files.paths import find_root, hash_file
 from reproduction.data.load import find_path, find_registered
-from reproduction.data.passages import read_passages
 
 
 def read_documents(path: Path) -> pd.DataFrame:
@@ -71,15 +70,14 @@ def read_wordings(path: Path) -> pd.DataFrame:
 
 FRAMES: dict[str, Callable[[Path], pd.DataFrame]] = {  # by the shapes of data/registry.yml
     "web_documents": read_documents, "source_reliability": read_reliability, "stated_views": read_stated_views,
-    "claims": read_claims, "wordings": read_wordings, "passages": read_passages,
+    "claims": read_claims, "wordings": read_wordings,
 }  # fmt: skip
 
 
 def load_frame(name: str, *, data: str = "full", root: Path | None = None) -> tuple[pd.DataFrame, str]:
     """A registered table that is no set of questions with answers, and the hash of its file.
 
-    Returns: the frame as its reader gives it, with the column `dataset` first; the file's sha256, of several parts one
-        hash.
+    Returns: the frame as its reader gives it, with the column `dataset` first; the file's sha256.
     Raises: ValueError for an unknown name, or naming the fault in the file; UnreachableError when the file is not at
         hand and can't be fetched.
     """
@@ -87,4 +85,4 @@ def load_frame(name: str, *, data: str = "full", root: Path | None = None) -> tu
     file, path = find_registered(root, name, FRAMES), find_path(name, data=data, root=root)
     frame = FRAMES[file.shape](path)
     frame.insert(0, "dataset", f"sample_{name}" if data == "sample" else name)
-    return frame, hash_file(path) if path.is_file() else file.pin
+    return frame, hash_file(path)

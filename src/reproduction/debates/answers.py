@@ -66,19 +66,6 @@ def halve_documents(documents: pd.DataFrame) -> pd.Series:
     return documents.address.map(lambda address: hashlib.sha256(address.encode()).digest()[0] % 2)
 
 
-def keep_unseen(views: pd.DataFrame, documents: pd.DataFrame, searched: pd.DataFrame) -> pd.DataFrame:
-    """The points of view with known documents behind them, none of which has a text that answers are made from.
-
-    Args: views: question (its text), point_of_view; documents: question, text, views, as
-            `reproduction.data.passages` has them;
-        searched: what answers are made from, with the column text.
-    """
-    seen = documents.text.isin(searched.text)
-    by_view = documents.assign(seen=seen).explode("views").groupby(["question", "views"]).seen.any()
-    rows = views.join(by_view, on=["question", "point_of_view"])
-    return rows[rows.seen.eq(False)].drop(columns="seen")
-
-
 def retrieve_passages(queries: Sequence[str], chunks: pd.DataFrame, embedder: Embedder, *, top: int) -> pd.DataFrame:
     """The `top` chunks nearest to each query by cosine, or all of them where there are fewer.
 
