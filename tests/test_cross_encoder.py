@@ -60,14 +60,6 @@ def test_a_model_with_several_outputs_is_refused(tmp_path: Path) -> None:
         open_cross_encoder(parse_role("reranker", make_model(tmp_path, outputs=3)))
 
 
-def test_the_lab_opens_the_role_and_leaves_the_default_to_the_embedder(tmp_path: Path) -> None:
-    given = {"data": "sample", "out": str(tmp_path)}
-    assert open_lab("debateqa/retrieval", **given).reranker is None
-    opened = open_lab("debateqa/retrieval", reranker=make_model(tmp_path), **given).reranker
-    assert opened is not None
-    assert len(opened(PAIRS)) == len(PAIRS)
-
-
 def test_a_causal_model_is_asked_in_its_family_s_format_and_scores_by_the_logit_of_yes(tmp_path: Path) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer

@@ -22,7 +22,8 @@ def paper() -> Paper:
 
 
 def test_every_table_and_figure_is_registered(paper: Paper) -> None:
-    expected = {f"table_{n:02}" for n in range(1, 20)} | {f"figure_{n:02}" for n in range(1, 15)}
+    expected = {f"table_{n:02}" for n in range(1, 20) if n != 13}  # Figure 4 has the wordings of Table 13
+    expected |= {f"figure_{n:02}" for n in range(1, 15)}
     studies = {"equation_07", "pd_variants", "sensitivity", "human_alignment"}
     assert expected | studies <= set(paper.artefacts)
     for name in expected:

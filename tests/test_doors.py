@@ -112,8 +112,8 @@ def test_the_released_format_is_scored(place: Checkout, tmp_path) -> None:
 
 def test_a_quick_run_changes_nothing_committed_and_is_checked_reported_and_drawn(place: Checkout) -> None:
     for command, words in (
-        ("run linkage/figure_07 debateqa/table_13", "0 fresh, 0 failed"),
-        ("status linkage/figure_07 debateqa/table_13", "fresh"),
+        ("run linkage/figure_07 debateqa/table_10", "0 fresh, 0 failed"),
+        ("status linkage/figure_07 debateqa/table_10", "fresh"),
         ("figures linkage/figure_07", "1 figures drawn"),
         ("status linkage/figure_07", "fresh"),
         ("check", "nothing to compare"),

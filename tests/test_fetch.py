@@ -101,7 +101,7 @@ def test_the_registry_pins_every_file_by_commit_and_has_the_bundled_ones() -> No
     optional = {"debateqa_test", "debateqa_dev"}
     assert {name for name, file in registry.items() if file.optional} == optional
     bundled = [file.sample for file in registry.values() if file.sample]
-    assert len(set(bundled)) == 13
+    assert len(set(bundled)) == 12
     assert all((PROJECT / "data" / "sample" / name).is_file() for name in bundled)
 
 

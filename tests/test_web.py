@@ -13,7 +13,6 @@ from reproduction.data.web import (
     load_frame,
     read_claims,
     read_documents,
-    read_reliability,
     read_stated_views,
     read_wordings,
 )
@@ -49,29 +48,6 @@ def test_documents_are_united_over_files_without_made_up_ones(tmp_path: Path) ->
     assert frame.drop(columns=["question", "kind"]).drop_duplicates().to_numpy().tolist() == [
         ["d1", "https://a.org/", "One."]
     ]
-
-
-def test_ratings_of_sources_leave_out_who_rated_and_what_was_not_rated(tmp_path: Path) -> None:
-    def claim(rating: object, *evidence: str) -> dict:
-        return {"reliability": rating, "evidence": list(evidence), "claim_string": "x"}
-
-    claims = [
-        claim("Reliable", "[1] https://a.gov/x\n\nText http://other.com", "[2] http://b.com"),
-        claim("N/A", "https://c.com"),
-        claim(None, "https://c.com"),
-        claim("Not reliable at all"),
-        claim("Somewhat reliable", "no address"),
-    ]
-    row = {"question": "Q?", "annotator_id": "SECRET", "answers": {"s": {"claims": claims, "annotator_id": "SECRET"}}}
-    write_lines(tmp_path / "rand_val.jsonl", row)
-    write_lines(tmp_path / "domain_val.jsonl", row)
-    content = gather("source_reliability", tmp_path)
-    assert b"SECRET" not in content
-    (tmp_path / "set.jsonl").write_bytes(content)
-    frame = read_reliability(tmp_path / "set.jsonl")
-    assert frame.address.tolist() == ["https://a.gov/x", "http://b.com"]
-    assert set(frame.expert) == {1}
-    assert frame[["claim", "n_sources", "reliability"]].drop_duplicates().to_numpy().tolist() == [[1, 2, 3]]
 
 
 def test_stated_views_claims_and_wordings_are_read(tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ class Lab(Roles):
         from reproduction.values import read_values, tidy_values
 
         judging = [role for role in ("judge", "generator") if self.roles[role] != DEFAULTS[role]]
-        roles = {"embedder", "evaluator", "reranker", *judging} & set(self.artefact.roles)
+        roles = {"embedder", "evaluator", *judging} & set(self.artefact.roles)
         origin = "sample" if self.data == "sample" or self.artefact.bundled else "measured"
         table = tidy_values(values, origin=origin, exact=exact if roles else True)
         table = mark_stand_ins(self.paper, self.name, table)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from nfqa.models.embed import Embedder
     from nfqa.models.evaluator import Evaluator
     from nfqa.models.roles import RoleSpec
-    from reproduction.debates.search import Scorer
     from reproduction.papers import Paper
 
 
@@ -172,14 +171,6 @@ class Roles:
     def generators(self) -> list[Asker]:
         """The same without their names."""
         return [*self.writers.values()]
-
-    @cached_property
-    def reranker(self) -> Scorer | None:
-        """The reranker role as a cross-encoder; None where the embedder's vectors of sentences fill it."""
-        from nfqa.models.reranker import open_cross_encoder
-
-        spec = parse_role("reranker", self.roles["reranker"])
-        return None if spec.kind == "embedded" else open_cross_encoder(spec)
 
     @property
     def tally(self) -> Tally:

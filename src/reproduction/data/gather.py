@@ -109,37 +109,12 @@ def _gather_documents(files: list[Path]) -> Iterable[dict[str, Any]]:
             yield {"question": query["query"].strip(), "kind": kind, "documents": documents}
 
 
-_RELIABILITY = {"Not reliable at all": 1, "Somewhat reliable": 2, "Reliable": 3}  # any other: not rated
-_ADDRESS = re.compile(r"https?://[^\s\])>\"']+")
-
-
-def _gather_reliability(files: list[Path]) -> Iterable[dict[str, Any]]:
-    """One line per claim that was rated: its question, the addresses that it cites, and the rating.
-
-    A question and system that several files hold counts once. Claims have running numbers, as have experts, who asked
-    and rated; their ids are excluded.
-    """
-    answers: dict[tuple[str, str], tuple[str, list[dict[str, Any]]]] = {}
-    for entry in (line for file in files for line in read_lines(file.read_bytes())):
-        for system, answer in entry["answers"].items():
-            answers.setdefault((entry["question"].strip(), system), (entry["annotator_id"], answer["claims"]))
-    numbers: dict[str, int] = {}
-    for (question, system), (expert, claims) in sorted(answers.items()):
-        number = numbers.setdefault(expert, len(numbers) + 1)
-        for place, claim in enumerate(claims, start=1):
-            addresses = [hit[0] for evidence in claim["evidence"] if (hit := _ADDRESS.search(evidence))]
-            if addresses and claim.get("reliability") in _RELIABILITY:
-                rated = {"reliability": _RELIABILITY[claim["reliability"]], "addresses": addresses}
-                yield {"question": question, "expert": number, "system": system, "claim": place} | rated
-
-
 _STAGE = "dataset_annotation_pipeline_v3/data/experiments/stagewise_multi/stage3_final.jsonl"
 _SPLITS = ["_v2/data/splits/val", "_v2/data/splits/test", "/data/splits/val_v5", "/data/splits/test_v5"]
 Maker: TypeAlias = Callable[[list[Path]], Iterable[dict[str, Any]]]
 SETS: dict[str, tuple[list[str], Maker]] = {  # files, sorted by their paths; what makes the lines of them
     "debate_ratings": (["*/annotated_instances.jsonl"], _gather_ratings),
     "web_documents": ([_STAGE, *(f"sft_inference_pipeline{split}.jsonl" for split in _SPLITS)], _gather_documents),
-    "source_reliability": (["rand_test.jsonl", "rand_val.jsonl", "domain_val.jsonl"], _gather_reliability),
     "arguments": (["arguments.csv", "topics.csv"], rated.gather_arguments),
     "convincing": (["*.csv"], rated.gather_convincing),
     "utility": (["human_eval_utility_completed.json"], rated.gather_utility),

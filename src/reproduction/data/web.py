@@ -1,4 +1,4 @@
-"""Frames of the web: a question's documents, ratings of sources, what a passage states, and claims with their views.
+"""Frames of the web: a question's documents, what a passage states, and claims with their views.
 
 Each file is pinned by its hash in data/registry.yml or bundled with us, and is read as it is.
 """
@@ -24,18 +24,6 @@ def read_documents(path: Path) -> pd.DataFrame:
     table = pd.json_normalize(read_lines(path.read_bytes()), "documents", ["question", "kind"])
     table["document"] = [f"d{place}" for place in table.groupby("question").cumcount() + 1]
     return table[["question", "kind", "document", "address", "text"]]
-
-
-def read_reliability(path: Path) -> pd.DataFrame:
-    """`{question, expert, system, claim, reliability, addresses}` a line, as `reproduction.data.gather` makes it.
-
-    Returns: question, expert (a number for who asked and rated), system, claim (its number in the answer), n_sources
-        (addresses that the claim cites), address (one of them, a row each), reliability (of the claim's sources
-        together: 1 not at all, 2 somewhat, 3 reliable).
-    """
-    claims = pd.DataFrame(read_lines(path.read_bytes())).rename(columns={"addresses": "address"})
-    sources = claims.assign(n_sources=claims.address.str.len()).explode("address", ignore_index=True)
-    return sources[["question", "expert", "system", "claim", "n_sources", "address", "reliability"]]
 
 
 def read_stated_views(path: Path) -> pd.DataFrame:
@@ -69,7 +57,7 @@ def read_wordings(path: Path) -> pd.DataFrame:
 
 
 FRAMES: dict[str, Callable[[Path], pd.DataFrame]] = {  # by the shapes of data/registry.yml
-    "web_documents": read_documents, "source_reliability": read_reliability, "stated_views": read_stated_views,
+    "web_documents": read_documents, "stated_views": read_stated_views,
     "claims": read_claims, "wordings": read_wordings,
 }  # fmt: skip
 
