@@ -74,7 +74,7 @@ class StubServer:
     delay: seconds before each reply. key: the only one let in. refuses: a field that is answered with status 400.
     top: the likely tokens after a prompt that ends in `[[` and more; without it logprobs are passed over in silence.
     edit: a last word on the reply's JSON. model: None takes any name. listed: another list of models.
-    look_back: tokens of a prompt that is to be echoed, each with its log-probability. echo: what a fault says.
+    echo: what a fault says.
     """
 
     def __init__(
@@ -88,7 +88,6 @@ class StubServer:
         key: str | None = None,
         refuses: Sequence[str] = (),
         top: Callable[[str], Top] | None = None,
-        look_back: Callable[[str], Sequence[tuple[str, float | None]]] | None = None,
         edit: Callable[[dict[str, Any]], object] | None = None,
         model: str | None = None,
         listed: object = None,
@@ -97,7 +96,6 @@ class StubServer:
     ) -> None:
         self.faults, self.share, self.script, self.reply, self.delay = faults, share, list(script), reply, delay
         self.key, self.refuses, self.top, self.edit, self.model = key, refuses, top, edit, model
-        self.look_back = look_back
         self.refusal: Callable[[dict[str, Any]], str | None] | None = None  # what a 400 says of a body
         self.listed, self.echo, self.random_seed = listed, echo, random_seed
         self.asked: Counter[tuple[str, int]] = Counter()  # attempts
@@ -205,10 +203,6 @@ class _Handler(BaseHTTPRequestHandler):
                 {"content": [tokens[0] | {"top_logprobs": tokens}]} if chat else {"top_logprobs": [dict(top)]}
             )
         used = {"prompt_tokens": len(prompt.split()), "completion_tokens": len(text.split())}
-        if stub.look_back and body.get("echo"):
-            tokens, logprobs = zip(*stub.look_back(prompt), (" sea", -0.5), strict=True)
-            choice |= {"text": f"{prompt} sea", "logprobs": {"tokens": tokens, "token_logprobs": logprobs}}
-            used = {"prompt_tokens": len(tokens) - 1, "completion_tokens": 1}
         whole: dict[str, Any] = {"object": "completion", "choices": [choice], "usage": used}
         sent = Sent(self.headers.get("X-Run", ""), body["model"], prompt, body.get("seed", 0), text, time.monotonic())
         if fault and fault not in WHOLE:

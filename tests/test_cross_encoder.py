@@ -13,7 +13,6 @@ from tiny_models import make_tiny_model, make_tiny_tokenizer
 from nfqa.models.reranker import open_cross_encoder
 from nfqa.models.roles import parse_role
 from reproduction.debates.search import rerank
-from reproduction.open import open_lab
 
 PAIRS = [("the cat", "the cat sat on the mat ."), ("the cat", "a dog ran"), ("a dog", "a dog ran")]
 

@@ -110,8 +110,8 @@ def test_a_mixture_of_generators_or_a_gap_is_refused(spec):
 
 
 def test_several_models_have_names_of_their_own() -> None:
-    named = parse_roles("evaluator", "hf:Qwen/Qwen2-0.5B,embedded:tiny, hf:gpt2@a, openai:gpt2@http://h/v1")
-    assert name_models(named) == ["Qwen2-0.5B", "tiny", "hf:gpt2@a", "openai:gpt2"]
+    named = parse_roles("judge", "hf:Qwen/Qwen2-0.5B, hf:gpt2@a, openai:gpt2@http://h/v1")
+    assert name_models(named) == ["Qwen2-0.5B", "hf:gpt2@a", "openai:gpt2"]
     with pytest.raises(ValueError, match="the model 'hf:gpt2' is duplicated"):
         parse_roles("judge", "hf:gpt2, hf:gpt2")
     with pytest.raises(ValueError, match=r"role embedder .* takes one model"):
@@ -123,6 +123,7 @@ def test_several_models_have_names_of_their_own() -> None:
     [
         ("reader", "hf:x", ["unknown role 'reader'", *ROLES]),
         ("generator", "embedded:x", ["role generator", "'embedded:x'", "embedded:degrader"]),
+        ("evaluator", "openai:m", ["role evaluator", "'openai:m'", *ROLES["evaluator"].examples]),
         ("evaluator", "embedded:huge", ["role evaluator", "'embedded:huge'", "embedded:tiny or embedded:small"]),
         ("embedder", "bert", ["'bert'", *ROLES["embedder"].examples]),
         ("embedder", "", ["role embedder is ''"]),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import re
@@ -364,39 +363,20 @@ def test_the_answers_to_a_question_belong_together_wherever_their_rows_are(
 
 
 def test_what_a_server_failed_to_answer_is_asked_again(lines: Path, tmp_path: Path) -> None:
-    def look_back(prompt: str) -> list[tuple[str, float | None]]:
-        words = prompt.replace(" ", "| ").split("|")
-        return [(word, -1.0 if place else None) for place, word in enumerate(words)]
-
-    write_items(lines, [make_line(n) | {"partial_answers": [f"View {n}."]} for n in range(30)])
-    with StubServer(look_back=look_back, script=[*[None] * 3, "truncated", "truncated"]) as stub:
+    write_items(lines, [make_line(n) for n in range(30)])
+    with StubServer(reply=lambda *_: "[[2]]", script=[*[None] * 3, "truncated", "truncated"]) as stub:
 
         def score(**options: bool) -> pd.DataFrame:
-            evaluator = f"openai:stub@{stub.url}"
-            return nfqa.score(lines, tmp_path / "pd", ["pd"], evaluator=evaluator, progress=False, **options)
+            judge = f"openai:stub@{stub.url}"
+            return nfqa.score(lines, tmp_path / "out", ["pointwise"], judge=judge, progress=False, **options)
 
         assert score(dry_run=True).requests.item() == 60
-        assert (stub.bodies, (tmp_path / "pd").exists()) == ([], False)
-        assert score().dropped_because.iloc[0] == "server: bad_reply: 2"
+        assert (stub.bodies, (tmp_path / "out").exists()) == ([], False)
+        assert score().dropped_because.iloc[0] == "bad_reply: 2"
         assert score().dropped.iloc[0] == 0
         sent = len(stub.bodies)
         score()
         assert len(stub.bodies) == sent
-
-
-def test_one_cap_holds_for_judge_and_evaluator(lines: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The evaluator sends a trial and four requests, the judge four."""
-    monkeypatch.setenv("NFQA_MAX_REQUESTS", "6")
-
-    def look_back(prompt: str) -> list[tuple[str, float | None]]:
-        return [(word, -1.0 if place else None) for place, word in enumerate(re.findall(r"\s*\S+", prompt))]
-
-    write_items(lines, [make_line(n) | {"partial_answers": [f"View {n}."]} for n in range(2)])
-    with StubServer(look_back=look_back, reply=lambda *_: "[[2]]") as stub:
-        model = f"openai:stub@{stub.url}"
-        with contextlib.suppress(ValueError):
-            nfqa.score(lines, tmp_path / "out", ["pd", "pointwise"], judge=model, evaluator=model, progress=False)
-    assert len(stub.bodies) == 6
 
 
 def test_a_verdict_cut_short_is_asked_again_where_it_may_be_longer_and_not_under_equal_settings(

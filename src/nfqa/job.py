@@ -131,11 +131,9 @@ class Job:
         return self.joined or os.path.relpath(self.path, self.out)
 
     def list_metrics(self, method: str) -> list[str]:
-        """The metrics of a method; LINKAGE's is named after the kind of judge, and P.D.'s share is not a server's."""
+        """The metrics of a method; LINKAGE's is named after the kind of judge."""
         if method == "linkage":
             return ["embedded_judge" if self.has_embedded_judge else "listwise"]
-        if method == "pd" and self.evaluator.startswith("openai"):  # whose requests cost
-            return ["pd"]
         return list(METHODS[method].labels)
 
     def cut(self, size: int) -> list[Part]:

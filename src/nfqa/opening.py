@@ -78,25 +78,11 @@ class Asking:
 
 
 @open_once
-def open_evaluator(spec: str, journal: str | Path | None = None, *, bar: bool = True) -> Evaluator:
-    """An evaluator by its spec; the losses of a server's are kept in `journal`. Args: bar: whether to show one."""
-    return make_evaluator(parse_role("evaluator", spec), journal, progress=show_bar(" passages", shown=bar))
-
-
-def make_evaluator(
-    spec: RoleSpec, journal: Keeping, *, progress: Callable[[int, int], None], dry: bool = False, **options: Any
-) -> Evaluator:
-    """An evaluator in process, or one behind a server, which is asked through `journal`.
-
-    Args: dry: whether a server's requests are only counted; options: of a model in process, as `Evaluator` has them.
-    """
+def open_evaluator(spec: str, *, bar: bool = True) -> Evaluator:
+    """An evaluator by its spec. Args: bar: whether to show a progress bar."""
     from nfqa.models.evaluator import Evaluator
 
-    if spec.kind != "openai":
-        return Evaluator(spec, progress=progress, **options)
-    from nfqa.judge.served_evaluator import ECHO, ServedEvaluator
-
-    return ServedEvaluator(open_asker(spec, ECHO, journal, dry=dry, progress=progress))
+    return Evaluator(parse_role("evaluator", spec), progress=show_bar(" passages", shown=bar))
 
 
 @open_once

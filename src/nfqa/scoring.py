@@ -23,7 +23,6 @@ from nfqa.files.paths import lock_file, refuse_edited, start_outputs, write_outp
 from nfqa.files.tables import escape_formula
 from nfqa.job import LABELS, METHODS, Job
 from nfqa.judge.asking import Tally, merge_tallies
-from nfqa.judge.served_evaluator import ServedEvaluator
 from nfqa.models.chat import UNSETTLED
 from nfqa.opening import open_embedder, open_evaluator, open_judge
 
@@ -70,7 +69,7 @@ class Worker:
             for method in (methods := job.list_missing(part)):
                 self._note(method, 0)
                 scores = self.score(method, frames)
-                late = scores.missing.str.removeprefix("server: ").isin(UNSETTLED).any()  # asked again by the next run
+                late = scores.missing.isin(UNSETTLED).any()  # asked again by the next run
                 texts = scores.melt("metric", ["note", "guarded"], value_name="text").query("text != ''")
                 note = of_part | {
                     "made_from": "" if late else job.sign(method, part), "rows": len(scores),
@@ -122,8 +121,6 @@ class Worker:
         match method:
             case "pd":
                 scores = functions.perspective_diversity(frames, self.evaluator)
-                if "share" not in scores:
-                    return scores
                 share = scores.share.where(scores.missing == "")
                 unknown = share.isna() & (scores.missing == "")
                 missing = scores.missing.mask(unknown, "no_share")
@@ -151,8 +148,8 @@ class Worker:
     @property
     def tally(self) -> Tally:
         """What language models were asked, or, dry, would be."""
-        opened = (getattr(self.__dict__.get(role), "asker", None) for role in ("judge", "evaluator"))
-        return merge_tallies(asker.tally for asker in opened if asker)
+        asker = getattr(self.__dict__.get("judge"), "asker", None)
+        return merge_tallies([asker.tally] if asker else [])
 
     def forget(self) -> None:
         """Let go of what was kept of the texts, so that memory stays flat; the models stay."""
@@ -168,12 +165,7 @@ class Worker:
     @cached_property
     def evaluator(self) -> Evaluator:
         """The evaluator role."""
-        opens: Any = open_evaluator
-        opens = opens.__wrapped__ if self.dry else opens
-        opened = opens(self.job.evaluator, self._journal, bar=False)
-        if isinstance(opened, ServedEvaluator):
-            opened.asker.dry = self.dry
-        return opened
+        return open_evaluator(self.job.evaluator, bar=False)
 
     @cached_property
     def embedder(self) -> Embedder:
@@ -329,7 +321,7 @@ def estimate(job: Job, *, shard: int) -> pd.DataFrame:
             seconds = time.perf_counter() - started
             if tally.requests:
                 tokens = share * tally.tokens_to_ask
-                written = share * tally.requests * (1 if method == "pd" else _WRITTEN)
+                written = share * tally.requests * _WRITTEN
                 cost = Limits.from_environment().price(round(tokens), round(written))
                 row |= {"tokens": tokens, "requests": share * tally.requests, "cost": cost}
             else:

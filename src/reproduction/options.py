@@ -80,7 +80,7 @@ class RunOptions:
         filled = {role: self.find_role(role, default) for role, default in roles.items()}
         kinds = {role: [one.partition(":")[0] for one in list_specs(spec)] for role, spec in filled.items() if spec}
         models = {kind for role in ASKED for kind in kinds.get(role, ())}
-        return "openai" in kinds.get("evaluator", ()) or bool(models - {"embedded"})
+        return bool(models - {"embedded"})
 
     def find_place(self, root: Path) -> Place:
         """The folders of a run with these options."""

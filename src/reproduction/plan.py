@@ -41,9 +41,7 @@ def plan_targets(root: Path, targets: Sequence[Target], options: RunOptions) -> 
         if options.parameters or not path.is_file():  # a parameter may name a file, which may change
             tally = replace(count_asked(target.paper, target.name, place, target.options), missing=Counter())
             write_text(path, json.dumps(vars(tally)))
-        served = "openai:" in target.options.find_role("evaluator") and "evaluator" in target.artefact.roles
-        beside = "; its evaluator's requests are not counted here" if served else ""
-        yield f"{target.identifier:24} {_describe(Tally(**read_json(path)))}{beside}"
+        yield f"{target.identifier:24} {_describe(Tally(**read_json(path)))}"
 
 
 def estimate_run(root: Path, targets: Sequence[Target], options: RunOptions) -> Iterator[str]:

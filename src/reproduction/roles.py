@@ -15,8 +15,8 @@ from nfqa.files.paths import write_text
 from nfqa.judge.asking import Asker, Tally, merge_tallies
 from nfqa.models.chat import Reading
 from nfqa.models.roles import COMMITTED, DEFAULTS, EVALUATORS, name_models, parse_role, parse_roles
-from nfqa.opening import Asking, make_evaluator
-from reproduction.judging import open_generators, open_journal, open_judges
+from nfqa.opening import Asking
+from reproduction.judging import open_generators, open_judges
 from reproduction.place import find_cache, find_committed
 
 if TYPE_CHECKING:
@@ -99,15 +99,11 @@ class Roles:
         return evaluator if evaluator.cache is None else self._open_evaluator(evaluator.spec, cache=None)
 
     def _open_evaluator(self, spec: RoleSpec, **options: Any) -> Evaluator:
-        from nfqa.judge.served_evaluator import ServedEvaluator
+        from nfqa.models.evaluator import Evaluator
 
         options |= {"store": find_cache(self.root, "losses"), "committed": find_committed(self.root, "losses")}
         options |= {"note": self.recorder.note_losses if self.recorder else None}
-        journal = open_journal(self.root) if spec.kind == "openai" else None
-        progress = show_progress(self.out, "passages")
-        evaluator = make_evaluator(spec, journal, dry=self.dry, progress=progress, **options)
-        self._askers += [evaluator.asker] if isinstance(evaluator, ServedEvaluator) else []
-        return evaluator
+        return Evaluator(spec, progress=show_progress(self.out, "passages"), **options)
 
     @cached_property
     def judges(self) -> dict[str, LanguageJudge]:

@@ -232,9 +232,8 @@ class Asker:
 
     def _plan(self, todo: dict[str, tuple[Request, Entry]], _: Reader) -> dict[str, Reply | Failure]:
         """Count what would be asked."""
-        echo = self.decoding.reading == "echo"  # the text that is looked at follows its prompt
         self.tally.requests += len(todo)
-        self.tally.tokens_to_ask += sum(len(one.prompt + "".join(one.labels) * echo) for one, _ in todo.values()) / 4
+        self.tally.tokens_to_ask += sum(len(one.prompt) for one, _ in todo.values()) / 4
         return dict.fromkeys(todo, Failure("planned", ""))
 
     def _send(self, todo: dict[str, tuple[Request, Entry]], read: Reader) -> dict[str, Reply | Failure]:

@@ -22,7 +22,7 @@ _ROUNDING = 1e-3
 
 
 def _can_be(row: dict[str, Any]) -> bool:
-    """Whether a verdict from logits has a log-probability per label, null where it can't follow, an echo one per token.
+    """Whether a verdict from logits has a log-probability per label, null where it can't follow.
 
     A text has none. Probabilities of labels are 1 together at most, a verdict is a number, and tokens are counts.
     """
@@ -35,8 +35,6 @@ def _can_be(row: dict[str, Any]) -> bool:
     known = [each for each in logprobs if each is not None]
     if not all(map(isfinite, known)) or max(known, default=0.0) > _ROUNDING:
         return False
-    if row["finish"] == "echo":
-        return len(row["labels"]) <= 1  # the text whose tokens they are of
     return len(logprobs) == len(row["labels"]) and sum(map(exp, known)) <= 1 + _ROUNDING
 
 

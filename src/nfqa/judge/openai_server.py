@@ -8,10 +8,9 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import replace
-from functools import partial
 from multiprocessing.pool import ThreadPool
 from operator import itemgetter
-from threading import Lock, Semaphore
+from threading import Semaphore
 from typing import Any
 
 from nfqa.judge.limits import Meter
@@ -22,7 +21,6 @@ from nfqa.judge.server_replies import (
     judge_status,
     make_cleaner,
     read_completion,
-    read_echo,
     read_top,
     read_usage,
     spread_labels,
@@ -35,11 +33,6 @@ from nfqa.models.roles import RoleSpec, is_address
 _TOP = 20  # likely tokens to ask for: as many as OpenAI, and vLLM by default, give
 _HEADERS = ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_CUSTOM_HEADERS")
 _LOGIT_FIELDS = ("logprobs", "continue_final_message", "add_generation_prompt")
-_TRIAL = "The cat sat on the mat. "
-_NO_ECHO = (
-    "gives no log-probabilities of a prompt's tokens; use one whose /v1/completions heeds echo and logprobs, such as"
-    " `vllm serve MODEL`, SGLang or llama-cpp-python's server, or the model in process (hf:NAME, path:FILE.gguf)"
-)
 
 
 class OpenAIServer:
@@ -98,7 +91,6 @@ class OpenAIServer:
         )
         self.address = str(self._client.base_url).rstrip("/")
         self.refused_fields: set[str] = set()
-        self._echoes, self._probing = False, Lock()
 
     @property
     def identity(self) -> str:
@@ -151,7 +143,7 @@ class OpenAIServer:
         self._client.close()
 
     def _ask(self, request: Request, decoding: Decoding) -> Reply | Failure:
-        ways = {"echo": self._look_back, "logits": self._weigh, "text": self._write}
+        ways = {"logits": self._weigh, "text": self._write}
         try:
             return ways[decoding.reading](request, decoding)
         except RequestError as error:
@@ -198,32 +190,6 @@ class OpenAIServer:
         tokens_in, tokens_out, seconds = map(sum, zip(*looks, strict=True))
         text = f"[[{label}]]" if best > -math.inf else ""
         return Reply(text, tokens_in, tokens_out, "logits", seconds, logprobs)
-
-    def _look_back(self, request: Request, _: Decoding) -> Reply:
-        """The log-probability of each token of the text after the prompt; a token over both counts as the text's.
-
-        Needs completions that heed `echo` and `logprobs` (vLLM, SGLang, llama-cpp-python's server), of which a trial
-        makes sure: a server that tells the probability of what it writes alone would make every loss 0.
-        """
-        with self._probing:
-            if not self._echoes:
-                try:
-                    trial = self._read_back(_TRIAL, _TRIAL).logprobs or ()
-                    why = "" if len(trial) > 2 and any(trial) else "its reply holds none"
-                except RequestError as error:
-                    if error.failure.reason not in ("bad_request", "bad_reply"):
-                        raise
-                    why = error.failure.detail
-                if why:
-                    raise RequestError("no_logprobs", f"{self.address} {_NO_ECHO} ({why})", fatal=True)
-                self._echoes = True
-        return self._read_back(request.prompt, *request.labels)
-
-    def _read_back(self, before: str, text: str) -> Reply:
-        before, text = replace_surrogates(before), replace_surrogates(text)
-        options = {"echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
-        reply, logprobs = self._post({"prompt": before + text}, options, partial(read_echo, before=before, text=text))
-        return replace(reply, text="", finish="echo", logprobs=logprobs)
 
     def _post(
         self,

@@ -8,12 +8,8 @@ from __future__ import annotations
 import json
 import math
 import re
-import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from itertools import accumulate, product
-from os.path import commonprefix
 from typing import Annotated, Any
 
 import pydantic
@@ -44,8 +40,6 @@ _CUT = {"length", "max_tokens", "model_length"}
 _ROUNDING = 1e-3  # above 0, that a log-probability may be
 Top = list[tuple[str, float]]  # likely next tokens, each with its natural log-probability
 # Characters that not every server shows as they are: none, part of a character, and blanks at a token's beginning.
-_FORMS: tuple[Callable[[str], str], ...] = (str, partial(unicodedata.normalize, "NFC"))
-_UNSURE = ("(?!)", r"[^\x00-\x7f]", r"[^\x00-\x7f]| ")
 
 
 _Count = Annotated[int, pydantic.Field(strict=True, ge=0, lt=10**9)] | None
@@ -179,45 +173,6 @@ def read_top(logprobs: Any, _: Reply) -> Top:
         return [(str(each["token"]), _read_logprob(each["logprob"])) for each in logprobs["content"][0]["top_logprobs"]]
     top = logprobs.get("top_logprobs") or [{}]
     return [(token, _read_logprob(value)) for token, value in top[0].items()]
-
-
-def read_echo(logprobs: Any, reply: Reply, before: str, text: str) -> tuple[float, ...]:
-    """The log-probability of each token of a text after what stands before it; a token over both is the text's.
-
-    A token with nothing before it has none.
-    reply: of which the tokens are; its text is the prompt and what was written after it, which may be nothing.
-    Raises: RequestError, "bad_reply", for a reply without usage, or for tokens that aren't the prompt's; ValueError for
-        a log-probability that can't be one.
-    """
-    if not reply.prompt_tokens:
-        raise RequestError("bad_reply", "the server's reply doesn't say how many tokens it read and wrote")
-    tokens, values = (logprobs or {}).get("tokens", ()), (logprobs or {}).get("token_logprobs", ())
-    beyond = max(0, len(tokens) - reply.prompt_tokens)
-    count = len(tokens) - (beyond if reply.text == before + text else reply.completion_tokens)
-    first = find_first(tokens[:count], before, text)
-    if first is None or len(values) != len(tokens) or None in values[1:count]:
-        raise RequestError("bad_reply", "the tokens in the server's reply aren't those of the prompt")
-    return tuple(_read_logprob(value) for value in values[first:count] if value is not None)
-
-
-def find_first(tokens: Sequence[str], before: str, text: str) -> int | None:
-    """The first token that reaches into a text after what stands before it; None for tokens of another prompt.
-
-    Servers show a token that is part of a character in five ways, and give no offsets that hold for it. So tokens are
-    compared without characters beyond ASCII, and without spaces, where it isn't the prompt to the letter. A
-    mark at the beginning (<s>) is passed over; a tokenizer may have put letters and accents together (Unicode's NFC).
-    """
-    for unsure, form, marks in product(_UNSURE, _FORMS, (0, 1)):
-        prompt = form(before + text)
-        context = commonprefix([form(before), prompt])  # noqa: RUF071
-        if re.fullmatch(unsure, context[-1:]) and not context[-1:].isspace():  # where it ends can't be seen
-            continue
-        begin, *parts = (re.sub(unsure, "", part) for part in (context, *tokens[marks:]))
-        if "".join(parts) == re.sub(unsure, "", prompt):
-            ends = accumulate(map(len, parts))
-            reached = (end > len(begin) or end - len(part) >= len(begin) for end, part in zip(ends, parts, strict=True))
-            return next((marks + number for number, reaches in enumerate(reached) if reaches), len(tokens))
-    return None
 
 
 def spread_labels(labels: Sequence[str], look: Callable[[str], Top]) -> tuple[float, ...]:

@@ -69,7 +69,7 @@ def score_diversity(
         plain_format="{answer}<|endoftext|>" is the same. The paper names neither how an empty answer is scored nor what
         happens to texts that are too long.
     """
-    chosen = evaluator.adapt(_choose_settings(variant, switches))
+    chosen = _choose_settings(variant, switches)
     contexts = [answers] if questions is None else [answers, _list_ends(answers, views, questions)]
     losses = _restate(pd.concat(contexts, ignore_index=True), views, evaluator, chosen)
     share = {} if questions is None else {"share": measure_share(losses, *contexts)}
@@ -145,7 +145,7 @@ def score_views(
     Raises: as `score_diversity`.
     """
     present = answers[answers["text"].notna()]
-    losses = _restate(present, views, evaluator, evaluator.adapt(settings(variant, **switches)))
+    losses = _restate(present, views, evaluator, settings(variant, **switches))
     names = present.drop(columns=["text", "grade"], errors="ignore").iloc[losses.pop("place")].reset_index(drop=True)
     return names.join(losses)
 

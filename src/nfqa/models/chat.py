@@ -19,8 +19,7 @@ class Decoding:
     """How a completion is drawn and read.
 
     temperature: 0 is greedy. reading: "text" lets the model write and looks for a verdict in what it wrote; "logits"
-    forces `[[` after the prompt and reads the distribution of the next token over the possible verdicts; "echo" reads
-    the probability of each token of a text that is given, after the prompt. wrapping:
+    forces `[[` after the prompt and reads the distribution of the next token over the possible verdicts. wrapping:
     "chat" puts the prompt into the model's own chat template, "plain" hands it over as it is (what LINKAGE's released
     code did).
     """
@@ -28,7 +27,7 @@ class Decoding:
     temperature: Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)] = 0.8
     top_p: Annotated[float, pydantic.Field(gt=0, le=1)] = 0.95
     max_tokens: pydantic.PositiveInt = 512
-    reading: Reading | Literal["echo"] = "text"
+    reading: Reading = "text"
     wrapping: Wrapping = "chat"
 
     @property
@@ -46,8 +45,7 @@ def _show(number: float) -> str:
 
 @dataclass(frozen=True)
 class Request:
-    """One prompt. `labels` are the verdicts that a "logits" reading chooses among, as they stand between `[[` and `]]`;
-    for an "echo" reading the one text after the prompt.
+    """One prompt. `labels` are the verdicts that a "logits" reading chooses among, as they stand between `[[` and `]]`.
 
     Requests of one `group` begin alike (the same question and references), so a backend may compute that part once.
     """
@@ -63,8 +61,7 @@ class Reply:
     """A completion: the model's own text and nothing of the prompt.
 
     `logprobs`, for a "logits" reading, holds the natural logarithm of each label's probability under the whole
-    vocabulary, in the order of `Request.labels`; for an "echo" reading that of each token of the text. `finish` is
-    "stop", "length", "refused", "logits" or "echo".
+    vocabulary, in the order of `Request.labels`. `finish` is "stop", "length", "refused" or "logits".
     """
 
     text: str

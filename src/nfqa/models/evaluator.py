@@ -87,10 +87,6 @@ class Evaluator:
         known = (row["template"] for row in self._committed.values() if row["model"] == self.identity)
         return next(known, "") or self._loaded.template
 
-    def adapt(self, settings: Settings) -> Settings:
-        """The settings as this evaluator can keep to them: all of them."""
-        return settings
-
     @one_at_a_time
     def score(self, items: Sequence[Restated], settings: Settings) -> list[list[TargetLoss]]:
         """The loss of each target of each item, in the items' order.

@@ -66,7 +66,7 @@ ROLES = {
     "evaluator": Role(  # a causal language model whose perplexity scores text
         "embedded:small", tuple(f"embedded:{name}" for name in EVALUATORS),
         ("embedded:tiny", SMOLLM2, "hf:gpt2", "path:/models/gpt2", "path:FILE.gguf",
-         "hf:OWNER/NAME/FILE.gguf", "openai:qwen@http://HOST:8000/v1"),
+         "hf:OWNER/NAME/FILE.gguf"),
     ),
     # finds documents for queries
     "searcher": Role("embedded:local", ("embedded:local",), ("embedded:local", "searxng:http://localhost:8080")),

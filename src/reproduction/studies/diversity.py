@@ -44,7 +44,7 @@ def score_alone(views: pd.DataFrame, evaluator: Evaluator, *, wrapping: Literal[
     Returns: in the order of `views`; NaN for a view without a finite perplexity.
     Raises: as `score_diversity`.
     """
-    nats = find_nats([""] * len(views), views["text"], evaluator, evaluator.adapt(settings(wrapping=wrapping)))
+    nats = find_nats([""] * len(views), views["text"], evaluator, settings(wrapping=wrapping))
     return pd.Series(np.exp(nats), views.index).where(np.isfinite)
 
 
