@@ -155,7 +155,7 @@ def test_json_lines_that_pandas_writes_are_read(tmp_path: Path) -> None:
 VIEWS_OF = {"question": "Uni\u00a0forms?", "partial_answers": ["It\u202fhelps.", "It harms."]}
 ODD = {  # a system's answer, as it comes and as it counts
     "plain": ("Yes.", "Yes."), "think": ("<think>It helps, or harms.</think>\n\nYes.", "Yes."),
-    "end": ("It helps, or harms.\n</think>\n\nYes.", "Yes."), "marks": ("analysisIt helps.assistantfinalYes.", "Yes."),
+    "end": ("It helps, or harms.\n</think>\n\nYes.", "Yes."), "marks": ("<Reasoning>It helps.</reasoning>Yes.", "Yes."),
     "blanks": ("\ufeffY\u200bes.\x00", "Yes."), "joined": ("\u200da\u00a0b", "\u200da b"), "no": ("No.", "No."),
     "alone": ("<think>It helps.", None), "nothing": ("\u200b\ufeff\u2060\u00ad\x00\u200d", None),
 }  # fmt: skip

@@ -20,16 +20,13 @@ mark = partial(read_number, lowest=0, highest=10, whole=False)
 READINGS = {
     Verdict(3.0): ("[[3]]", "Rank: [[ 3 ]].", "[[\n3\n]]", "[[03]]", "[[3.0]]", "[[+3]]", "[[[3]]]", "[[ [[3]]"),
     Verdict(2.0): ("[[2]], yes: [[2]]", "<think>the format is [[1]]</think>[[2]]", "from [[N]], so [[2]]",
-                 " <think>a candidate says </think> [[1]]</think> [[2]]", "\u200b\n<Thinking>[[1]]</thinking>[[2]]",
-                 "[THINK][[1]][/THINK][[2]]", "<reasoning>[[1]]</reasoning> [[2]]",
-                 "<seed:think>[[1]]</seed:think>[[2]]", "maybe [[3]]\n</think>\n\n[[2]]", "[[3]]</THINK> [[2]]",
-                 "<|START_THINKING|>[[1]]<|END_THINKING|><|START_RESPONSE|>[[2]]<|END_RESPONSE|>",
-                 "[[1]]<|END_THINKING|><|START_RESPONSE|>[[2]]", "analysisMaybe [[3]].assistantfinal[[2]]",
-                 "analysis of [[3]]assistantanalysisNo.assistantfinal[[2]]", "Analysis: [[2]]", "analysis: [[2]]",
-                 "<|channel|>analysis<|message|>[[1]]<|end|><|start|>assistant<|channel|>final<|message|>[[2]]"),
+                 "\u200b\n<Thinking>[[1]]</thinking>[[2]]", "<reasoning>[[1]]</reasoning> [[2]]",
+                 "<think>[[1]]</think>\n<think>[[3]]</think> [[2]]", "maybe [[3]]\n</think>\n\n[[2]]",
+                 "[[3]]</THINK>\n[[2]]", "Analysis: [[2]]", "analysis: [[2]]"),
     AMBIGUOUS: (
         "[[2]] or rather [[4]]", "it quotes [[1]], but: [[5]]", "[[4]] It says '</think> [[1]]'",
         "[[4]] as <think>a</think> [[1]] stands there", "[[4]] for `</think>`\n[[1]]",  # spoken of
+        "<think>a candidate says </think> [[1]]</think> [[2]]", "[THINK][[1]][/THINK][[2]]",  # no tag of these
         # a number that is no verdict isn't passed over for a later one
         "[[9]] no, [[3]]", "[[-1]] no, [[3]]", "[[99999]] no, [[3]]",
     ),
@@ -40,8 +37,7 @@ READINGS = {
         "[[" + " " * 50 + "3]]",  # further apart than anyone writes a verdict
         "<think>It says [[1]]",  # nothing was said yet
         "<think>a</think><think>maybe [[4]]", "\ufeff<think>maybe [[4]]", " <think>[[4]]</think> <think>",
-        "[THINK][[4]]", "<|channel|>analysis<|message|>[[4]]<|end|>", "<thinking>[[4]]</think>",
-        "analysisWe see [[4]]", "<|START_THINKING|>[[4]]", "[[4]]\n</think>",
+        "<thinking>[[4]]</think>", "[[4]]\n</think>",
     ),
     EMPTY: ("", " \n\t"),
     OUT: ("[[0]]", "[[6]]", "[[-1]]", "[[3.5]]", "[[123456789]]"),
@@ -100,13 +96,12 @@ def test_what_stands_around_a_verdict_changes_nothing(before, number, after):
 
 @pytest.mark.parametrize(
     "text",
-    ["Use it.\n<reasoning step='1'>So.</reasoning>\n\nThen.", "```xml\n</thought>\n```\nThis closes it.",
-     "x (</think>)\n\ny", "Close it with </think> and then answer.", "It is closed by the tag </think>",
+    ["Use it.\n<reasoning>So.</reasoning>\n\nThen.", "x (</think>)\n\ny", "Close it with </think> and then answer.",
      "The log shows assistantfinal first.", "<answer>42</answer> because six times nine."],
 )  # fmt: skip
 def test_a_text_that_speaks_of_marks_stays_whole(text: str) -> None:
     assert leave_out_thinking(text) == text
-    assert leave_out_thinking(f"<think>a </think> b</think>\n\n{text}") == text
+    assert leave_out_thinking(f"<think>a</think>\n\n{text}") == text
 
 
 LOG = math.log

@@ -190,25 +190,24 @@ def test_a_word_that_is_a_column_s_name_is_a_text_like_any_other(tmp_path: Path)
     assert list_rows(FILES["csv"](tmp_path, rows), "text", "system") == [("answer", "system")]
 
 
-AS_THINKING = pytest.mark.xfail(strict=True, reason="a word that begins with Analysis counts as a mark of thinking")
-OPENINGS = {
-    "AnalysisException means that a column is missing.": AS_THINKING,
-    "AnalysisServices is a database engine.": AS_THINKING,
-    "analysisPython is a package.": AS_THINKING,
-    "AnalysisException and AssistantFinal are names of classes.": AS_THINKING,
-    "Analysis Services is a database engine.": (),
-    "Analysis of the sources shows both.": (),
-    "Analysis\n\nBoth sides have a point.": (),
-    "ANALYSIS: both sides have a point.": (),
-    "Final answer: both sides have a point.": (),
-    "Thinking about it, both sides have a point.": (),
-    "Reasoning by analogy, both sides have a point.": (),
-    "Thought experiments help both sides.": (),
-    "Assistant: both sides have a point.": (),
-}
+OPENINGS = (
+    "AnalysisException means that a column is missing.",
+    "AnalysisServices is a database engine.",
+    "analysisPython is a package.",
+    "AnalysisException and AssistantFinal are names of classes.",
+    "Analysis Services is a database engine.",
+    "Analysis of the sources shows both.",
+    "Analysis\n\nBoth sides have a point.",
+    "ANALYSIS: both sides have a point.",
+    "Final answer: both sides have a point.",
+    "Thinking about it, both sides have a point.",
+    "Reasoning by analogy, both sides have a point.",
+    "Thought experiments help both sides.",
+    "Assistant: both sides have a point.",
+)
 
 
-@pytest.mark.parametrize("text", [pytest.param(text, marks=marks) for text, marks in OPENINGS.items()])
+@pytest.mark.parametrize("text", OPENINGS)
 def test_a_word_that_an_answer_begins_with_is_no_thinking(text: str) -> None:
     frames = nfqa.read([WHY | {"text": text}, WHAT | {"text": "Yes."}])
     assert frames.answers.text.tolist() == [text, "Yes."]

@@ -4,30 +4,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect
 from collections.abc import Callable, Mapping
 
-# Where a model thinks before it speaks: how that begins, and how it ends.
-_THINKING = {
-    "<think>": "</think>", "<thinking>": "</thinking>", "<reasoning>": "</reasoning>", "<thought>": "</thought>",
-    "<seed:think>": "</seed:think>",
-    "[THINK]": "[/THINK]",  # Mistral
-    "◁think▷": "◁/think▷",  # Kimi
-    "<|START_THINKING|>": "<|END_THINKING|>",  # Command A
-    "<|begin_of_thought|>": "<|end_of_thought|>",  # OpenThinker, Sky-T1
-    "<|channel|>analysis": "<|channel|>final<|message|>",  # gpt-oss
-    "analysis": "assistantfinal",  # the same where a server takes off special tokens
-}  # fmt: skip
-_STRIPPED = "analysis"  # a word like any other, unless its end follows, or a capital right after it
-_BEGIN_OF = {end.lower(): begin.lower().rstrip(">") for begin, end in _THINKING.items() if begin != _STRIPPED}
-_QUOTES = "'\"`()*\u2018\u2019\u201c\u201d\u00ab\u00bb"  # next to a mark that is only spoken of
-_END = re.compile(rf"(?<![{_QUOTES}])(?:{'|'.join(map(re.escape, _THINKING.values()))})(?![{_QUOTES}])", re.IGNORECASE)
-_AT_LINE_END = re.compile(r"[ \t]*\r?\n\s*\S")
-_AT_LINE_START = re.compile(r"(?:\A|\n)[ \t]{0,50}\Z")
-_BEFORE_SPEECH = re.compile(r"[ \t]*(?:\r?\n|\[\[)|[\w\[<#]")  # a sentence that goes on after a mark has a blank there
-_SPEAKING = re.compile(r"\s*(?:<\|(?:START_RESPONSE|begin_of_solution|channel\|>final<\|message)\|>|<answer>)")
-_SPOKEN = re.compile(r"(?:<\|(?:END_RESPONSE|end_of_solution|return|end)\|>|</answer>)\s*\Z")
-_UNSEEN = "\ufeff\u200b \t\r\n"  # before the first mark
+_TAGS = "think|thinking|reasoning|thought"
+# Thinking before a text: blocks that begin it, the last perhaps without an end; or, where a chat template wrote the
+# beginning, all up to an end that closes its line.
+_THINKING = re.compile(
+    rf"(?:[\s\ufeff\u200b]*<({_TAGS})>.*?(?:</\1>|\Z))+|(?!.*<(?:{_TAGS})>).*</(?:{_TAGS})>[ \t\r]*(?:\n|\Z)",
+    re.IGNORECASE | re.DOTALL,
+)
 _BLANKS = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u2800\u3000\u3164\uffa0]+")
 _INVISIBLE = re.compile(  # but what joins letters and emoji, U+200C and U+200D
     "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]+"
@@ -48,47 +33,12 @@ FUNCTION_WORDS = frozenset(_SHORT.split())
 def leave_out_thinking(text: str) -> str:
     """What is said after thinking: "" where nothing is, or the thinking has no end; the same text where there is none.
 
-    Thinking begins with the text. Its end alone, where a chat template wrote the beginning, ends it as well, on a line
-    of its own or before a line's end; a text that holds the beginning too stays as it is. A mark in code or next to a
-    quotation mark, a bracket or an asterisk is only spoken of. Thinking may quote an end: of several the last that ends
-    a line before others counts; else the last, or the first where a beginning follows it. Marks around what is said
-    afterwards go too.
+    Thinking stands between tags: <think>, <thinking>, <reasoning> or <thought>. It begins with the text. Where its
+    beginning is missing, as a chat template wrote it, an end at the end of a line ends it as well; a text that holds a
+    beginning further on stays as it is. Other marks of thinking are text like any other.
     """
-    speech = _find_speech(text)
-    spoken = _SPEAKING.match(speech)
-    if spoken and "|>" not in spoken[0] and not _SPOKEN.search(speech):  # <answer> as a word of the answer
-        spoken = None
-    if speech is not text or spoken:
-        speech = _SPOKEN.sub("", speech[spoken.end() :] if spoken else speech).strip()
-    return speech
-
-
-def _find_speech(text: str) -> str:
-    start = text.lstrip(_UNSEEN).removeprefix("<|start|>assistant")
-    lowered, marks = start.lower(), list(_END.finditer(start))
-    fences = [fence.start() for fence in re.finditer("```", start)]
-    ends = [end for end in marks if bisect(fences, end.start()) % 2 == 0]
-    for begin, mark in _THINKING.items():
-        if lowered.startswith(begin.lower()):
-            same_kind = [[end for end in some if end[0].lower() == mark.lower()] for some in (ends, marks)]
-            closing = same_kind[0] or same_kind[1]
-            if not closing:
-                return text if begin == _STRIPPED and not start[len(begin) :][:1].isupper() else ""
-            at_line_end = [end for end in closing if _AT_LINE_END.match(start, end.end())]
-            speaks_of_it = begin.lower() in lowered[closing[0].end() :]
-            speech = start[(at_line_end or closing[: 1 if speaks_of_it else None])[-1].end() :]
-            again = re.search(rf"^[ \t]*{re.escape(begin)}", speech, re.IGNORECASE | re.MULTILINE)  # without an end
-            return "" if again and begin != _STRIPPED else speech
-    begun = {end for end, begin in _BEGIN_OF.items() if begin in lowered} | {_THINKING[_STRIPPED]}
-    alone = [
-        end for end in ends
-        if end[0].lower() not in begun
-        and (
-            _BEFORE_SPEECH.match(start, end.end())
-            or _AT_LINE_START.search(start, max(0, end.start() - 99), end.start())
-        )
-    ]  # fmt: skip
-    return start[alone[-1].end() :] if alone else text
+    thinking = _THINKING.match(text)
+    return text[thinking.end() :].strip() if thinking else text
 
 
 def name_lack(text: str) -> str:
