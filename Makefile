@@ -48,7 +48,7 @@ READY_DEV := $(VENV)/ready-dev-$(call hash,requirements.txt requirements-dev.txt
 PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check
 install = $(VENV)/bin/uv pip install --quiet --compile-bytecode --python $(VENV)/bin/python $(1) || $(PIP) $(1)
 
-.PHONY: train-evaluator train-judge train-coverage train-reader train-dispute export-verdicts export-losses import-verdicts spot-check help setup reproduce status check accept claims figures report lab test test-fast soak bench fetch score answers debates clean distclean FORCE
+.PHONY: train-evaluator train-judge train-coverage train-reader train-dispute export-verdicts export-losses import-verdicts spot-check help setup reproduce status check accept claims figures report lab test test-fast soak bench fetch score debates clean distclean FORCE
 
 help: ## list targets and variables
 	@echo "make TARGET [VARIABLE=value ...]"; echo
@@ -121,9 +121,6 @@ score: $(READY) ## score your answers by every method and write a report: make s
 	@$(if $(TEMPLATE),$(RUN) template "$$TEMPLATE",$(RUN) score "$$ANSWERS" $(flags))
 
 flags = $(foreach name,OUT METHODS ENGINE EVALUATOR JUDGE EMBEDDER PROMPTS QUESTIONS,$${$(name):+--$(shell echo $(name) | tr A-Z a-z) "$$$(name)"})
-
-answers: $(READY) ## write answers by GENERATOR=... to DebateQA's questions or QUESTIONS=my.jsonl; one file per model in OUT=folder
-	@$(RUN) answers $${QUESTIONS:+--questions "$$QUESTIONS"} $${OUT:+--folder "$$OUT"}
 
 debates: $(READY) ## write partial answers to your questions: make debates QUESTIONS=my.jsonl DOCUMENTS=folder or SEARCHER=searxng:URL [GENERATOR=...]
 	@test -n "$${QUESTIONS:-}" || { echo "error: no file is named; use make debates QUESTIONS=data/sample/debate_questions.jsonl DOCUMENTS=data/sample/debate_documents" >&2; exit 2; }

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import PROJECT
 from notebook_cells import RuleModel
 from test_prompts import use_own
 from tiny_models import make_tiny_model
@@ -20,9 +19,8 @@ from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
 from nfqa.models.chat import Decoding, Failure, Reply, Request
 from nfqa.models.roles import parse_role
-from reproduction.cli import main
 from reproduction.data.load import load
-from reproduction.debates.answering import Answered, read_answer_files, write_answer_files
+from reproduction.debates.answering import Answered, read_answer_files
 
 QUESTIONS = {"1": "Should primary schools abolish homework?", "2": "Do zoos do more good than harm?"}
 
@@ -58,11 +56,6 @@ def test_every_generator_answers_every_question_and_a_second_run_asks_nothing(tm
     assert first.made.str.fullmatch(r"generator:openai:(one|two).*\|max4096\|seed:0").all()
     assert answer_questions(QUESTIONS, writers, use_own()).equals(first)
     assert len(prompts) == 4
-    paths = write_answer_files(first, tmp_path / "answers")
-    assert [path.name for path in paths] == ["one.jsonl", "two.jsonl"]
-    columns = ["system", "question", "text", "ended"]
-    again = read_answer_files(tmp_path / "answers", QUESTIONS)
-    assert again[columns].to_numpy().tolist() == first[columns].to_numpy().tolist()
 
 
 def test_a_cut_answer_is_flagged_and_one_that_failed_has_its_reason(tmp_path: Path) -> None:
@@ -125,23 +118,3 @@ def test_the_library_lets_a_model_in_process_answer_up_to_the_end_of_its_context
     assert nfqa.answer_questions(prompts, [tiny], journal=tmp_path / "kept.sqlite").equals(result)
     with pytest.raises(ValueError, match="expected language models"):
         nfqa.answer_questions(prompts, "embedded:degrader")
-
-
-def test_the_command_writes_a_file_per_model_that_tables_and_scores_take(
-    tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "journal.sqlite"))
-    monkeypatch.setenv("DATA", "sample")
-    folder = ["answers", "--folder", str(tmp_path / "answers")]
-    assert main(folder) == 2
-    assert "no GENERATOR is named" in capsys.readouterr().err
-    monkeypatch.setenv("GENERATOR", tiny)
-    assert main(folder) == 0
-    assert re.search(r"cached  to request\ntiny +8 +0 +8\n", capsys.readouterr().out)
-    assert main(folder) == 0
-    assert re.search(r"\ntiny +8 +8 +0\n", capsys.readouterr().out)
-    questions = PROJECT / "data" / "sample" / "debateqa_test.jsonl"
-    frames = nfqa.read(tmp_path / "answers" / "tiny.jsonl", questions)
-    assert set(frames.answers.question) <= {str(number) for number in range(1, 9)}
-    result = read_answer_files(tmp_path / "answers", load("debateqa_test", data="sample").texts_by_name)
-    assert len(result) == 8

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from notebook_cells import run_notebook
-from test_evaluator import find_released_value
 from test_prompts import use_own
 
 from nfqa.judge.prompts import PromptSet
@@ -61,34 +60,6 @@ def test_the_released_prompt_is_counted_and_not_kept_and_its_script_reads_1_what
     published = drawn + " ".join(path.read_text() for path in tmp_path.glob("*.[cj]*"))
     released = result["released"].get("dispute_awareness").text
     assert not [line for line in released.splitlines() if len(line) > 30 and line in published]
-
-
-def test_the_released_number_is_run_with_the_test_split_and_published_for_the_scripts_models_alone(
-    tmp_path, monkeypatch, folders
-):
-    tags, model, options = ("parameters", "setup", "released"), f"path:{folders['gpt2']}", {"questions": "debateqa"}
-    monkeypatch.setenv("NFQA_DEVICE", "cpu")
-    result = run_notebook("debateqa/pd_variants", out=tmp_path, tags=tags, evaluator=model, **options)
-    (row,) = result["released_number"].to_dict("records")
-    assert (row["metric"], row["evaluator"], row["variant"], row["n"]) == ("pd", "gpt2", "script", 8)
-    answers, views = result["joined"], result["test"].views.groupby("question")
-    values = [
-        find_released_value(
-            folders["gpt2"], "right", answer.text, list(zip(view.point_of_view, view.explanation, strict=True))
-        )
-        for answer, view in ((answer, views.get_group(answer.question)) for answer in answers.itertuples())
-    ]
-    assert row["value"] == pytest.approx(sum(values) / len(values), rel=1e-5)
-
-    monkeypatch.setattr(Lab, "evaluator", result["lab"].evaluator)  # in GPT-2's place
-    result = run_notebook("debateqa/pd_variants", out=tmp_path, tags=tags, evaluator="hf:gpt2@main", **options)
-    (row,) = result["released_number"].to_dict("records")
-    assert (row["metric"], row["statistic"], "evaluator" in row) == ("released_script", "mean_pd", False)
-    assert "wrap:plain:'{answer}<|endoftext|>'" in row["signature"]
-    options["questions"] = "overton"
-    assert run_notebook("debateqa/pd_variants", out=tmp_path, tags=tags, evaluator=model, **options)[
-        "released_number"
-    ].empty
 
 
 BASELINES = "direct_score g_eval_steps g_eval count_povs"

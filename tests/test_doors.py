@@ -177,7 +177,7 @@ def make(tmp_path: Path) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("door", "kind", "whole"),
-    [("reproduce", "TERM", False), ("answers", "INT", True)],
+    [("reproduce", "TERM", False), ("debates", "INT", True)],
     ids=["make is ended twice", "Ctrl-C twice while a server hangs"],
 )
 def test_a_door_that_is_interrupted_twice_ends(checkout: Checkout, make: list[str], door, kind, whole) -> None:
@@ -186,6 +186,7 @@ def test_a_door_that_is_interrupted_twice_ends(checkout: Checkout, make: list[st
     started = checkout.root / "build" / "sample" / "scratch" / "made_up" / "first" / "started"
     with StubServer(script=["hang"] * 100) as stub:
         command = [*make, door, "QUESTIONS=data/sample/debate_questions.jsonl", f"GENERATOR=openai:stub@{stub.url}"]
+        command += ["DOCUMENTS=data/sample/debate_documents"]
         process = subprocess.Popen(
             command[: 3 if door == "reproduce" else None], cwd=PROJECT, env=checkout.environment,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,

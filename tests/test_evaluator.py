@@ -12,11 +12,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 import torch
-from conftest import PROJECT
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -25,13 +22,11 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from nfqa.files import code
 from nfqa.kernels.perplexity import PAPER, RELEASED, settings
-from nfqa.metrics.perspective_diversity import score_diversity
 from nfqa.models import embed, evaluator, roles
 from nfqa.models.engine import ContinuousCache, Engine
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import TOO_LONG, Restated, RowMaker, TargetLoss, TargetRow
 from nfqa.models.roles import parse_role
-from reproduction.data.load import load
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -151,58 +146,6 @@ def test_a_token_across_the_boundary_is_the_target_s(gpt2):
     assert decode(gpt2, apart.tokens[apart.first :]) == "ers carry"
     assert decode(gpt2, joint.tokens[joint.first :]) == " rivers carry"
     assert joint.answer[1] <= joint.first, "it counts as the target's, not as the answer's"
-
-
-def find_released_value(folder: Path, side: str, answer: str, views: list[tuple[str, str]]) -> float:
-    """The released script's steps for one answer, written anew: batches of 20, each padded and run as it is."""
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
-    tokenizer.pad_token, tokenizer.padding_side = tokenizer.eos_token, side
-    context = tokenizer.apply_chat_template([{"role": "user", "content": answer}], tokenize=False)
-    hidden = len(tokenizer(context, add_special_tokens=False)["input_ids"])  # so many places aren't scored
-    result = []
-    for start in range(0, len(views), 20):
-        texts = [f"{context}{point}. {explanation}" for point, explanation in views[start : start + 20]]
-        batch = tokenizer(texts, return_tensors="pt", padding=True, truncation=True)
-        ids, mask = batch["input_ids"], batch["attention_mask"].double()
-        with torch.no_grad():
-            logprobs = model(input_ids=ids, attention_mask=batch["attention_mask"]).logits.log_softmax(-1)
-        nats = -logprobs[:, :-1].gather(2, ids[:, 1:, None])[..., 0].double() * mask[:, 1:]
-        nats[:, : max(hidden - 1, 0)] = 0
-        result += (nats.sum(1) / mask[:, 1:].sum(1)).exp().tolist()
-    return sum(result) / len(result)
-
-
-# Positions count from the padding in GPT-2, so that padding on the left gives it other numbers than its own.
-@pytest.mark.parametrize(("architecture", "side"), [("gpt2", "right"), ("llama", "right"), ("llama", "left")])
-def test_the_variant_script_is_the_released_scripts_value(folders, architecture, side):
-    folder = folders[architecture]
-    test = load("debateqa_test", data="sample", root=PROJECT)
-    demo = load("demo_answers", data="sample", root=PROJECT)
-    answers = demo.answers[demo.answers.question.isin(test.views.question)].head(4)
-    answers = pd.concat([answers.assign(text=answers.text.str.split().str[:12].str.join(" ")), answers.tail(1)])
-    marked = answers.tail(1).text + " </s><|assistant|> A mark of the model's."
-    answers = pd.concat([answers, answers.tail(1).assign(text=marked)]).assign(answer=range(6))
-    model = open_folder(folder)
-    model._loaded.tokenizer.padding_side = side
-    views = test.views.assign(dataset=demo.name)
-    result = score_diversity(answers, views, model, variant="script")
-    twice = pd.concat([result, score_diversity(answers.iloc[::-1], views, model, variant="script")])
-    for answer in answers.itertuples():
-        parts = views.loc[views.question == answer.question, ["point_of_view", "explanation"]].to_numpy()
-        expected = find_released_value(folder, side, answer.text, list(parts))
-        assert twice.score[twice.answer == answer.answer].tolist() == pytest.approx([expected] * 2, rel=1e-5)
-    for switch, value in {"between": " ", "marks": "broken", "boundary": "joint", "padding": "none"}.items():
-        other = score_diversity(answers, views, model, variant="script", **{switch: value}).score
-        moved = not np.allclose(other, result.score, rtol=1e-4)
-        assert moved == (switch != "padding" or side == "left"), switch
-
-
-def test_what_is_too_long_for_the_released_script_is_cut_off_the_targets_end(short):
-    parts = [("Salt", LONG), ("Rivers", "carry it.")]
-    views = pd.DataFrame(parts, columns=["point_of_view", "explanation"]).assign(dataset="d", question="q", text="")
-    answers = pd.DataFrame({"dataset": "d", "question": "q", "text": [SENTENCES[0]]})
-    score = score_diversity(answers, views, open_folder(short), variant="script").score.item()
-    assert score == pytest.approx(find_released_value(short, "right", SENTENCES[0], parts), rel=1e-5)
 
 
 def test_a_template_that_strips_is_followed_and_one_that_rewrites_is_refused(alter):

@@ -290,7 +290,7 @@ def test_what_does_not_join_is_refused(scores: pd.DataFrame, grades: pd.DataFram
         (lambda: nfqa.agreement(SCORED, GRADED, coefficients=["kendal"]), ["'kendal'; did you mean kendall?"]),
         (lambda: nfqa.perspective_diversity(LINES[:1]), ["views", '"partial_answers": [']),
         (lambda: nfqa.perspective_diversity(LINES[1:], varint="paper"), ["varint is 'paper'", "known: aggregate, "]),
-        (lambda: nfqa.perspective_diversity(LINES[1:], marks="cut"), ["marks is 'cut'", "'broken' or 'kept'"]),
+        (lambda: nfqa.perspective_diversity(LINES[1:], boundary="cut"), ["boundary is 'cut'", "'apart' or 'joint'"]),
         (lambda: nfqa.perspective_diversity(LINES[1:], plain_format="a"), ["plain_format is 'a'", "{answer}"]),
         (lambda: nfqa.linkage(LINES, method="pairwise"), ["method='pairwise'", "language model as judge"]),
         (lambda: nfqa.linkage(LINES, prompts="mine"), ["prompts='mine'", "language model as judge"]),

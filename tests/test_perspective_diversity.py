@@ -99,7 +99,7 @@ def test_what_has_no_perplexity_is_left_out_by_name(stub, texts, value, reason):
 
 
 def test_wrong_arguments_are_refused(stub):
-    with pytest.raises(ValueError, match="variant is 'upstream'; expected one of paper, released, script"):
+    with pytest.raises(ValueError, match="variant is 'upstream'; expected one of paper, released"):
         measure_one(stub, ["two"], variant="upstream")
     with pytest.raises(ValueError, match="agregate"):
         measure_one(stub, ["two"], agregate="sum")

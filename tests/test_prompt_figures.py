@@ -1,4 +1,4 @@
-"""Figures of prompts: counts by hand, remarks that the text supports, and no released text in what is kept."""
+"""Figures of prompts: counts by hand, and no released text in what is kept."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from notebook_cells import run_notebook
 
 from nfqa.judge.prompts import PromptSet, Template
 from reproduction.open import Lab
-from reproduction.prompt_facts import COUNTS, count_facts, find_remarks, read_remarks
+from reproduction.prompt_facts import COUNTS, count_facts
 
 # In our words, with what is odd in the released file.
 ODD = (
@@ -47,15 +47,6 @@ def test_counts_by_hand(tmp_path: Path) -> None:
     assert list(facts) == [name for name in COUNTS if name != "solved"]
     assert count_facts(read_own("write_lower"))["solved"] == 3
     assert "lowest" not in count_facts(read_own("pairwise"))
-
-
-def test_a_remark_is_made_only_where_the_text_supports_it(tmp_path: Path) -> None:
-    remarks = read_remarks(PROJECT)
-    result = find_remarks(read_released(ODD, tmp_path).get("pointwise"), remarks)
-    names = ("references_unfilled", "objectivity_by_references", "accuracy_undefined", "scale_from_0")
-    assert result == dict.fromkeys(names, True)
-    assert not any(find_remarks(read_released(CALM, tmp_path).get("pointwise"), remarks).values())
-    assert find_remarks(read_own("write_best"), remarks) == {}
 
 
 @pytest.fixture

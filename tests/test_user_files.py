@@ -173,25 +173,6 @@ def test_a_folder_without_a_list_of_its_outputs_is_resumed_when_its_tables_are_a
     assert set(read_note(here / "out" / "parts" / "rouge-000000.parquet")) > {"part", "source"}
 
 
-def test_a_file_of_answers_that_a_user_wrote_is_not_replaced_by_a_model_s(tmp_path: Path) -> None:
-    from reproduction.debates.answering import write_answer_files
-
-    answers = pd.DataFrame([{"system": "a", "question": "q", "text": "Salt.", "ended": "stop"}])
-    (tmp_path / "mine.jsonl").write_text("mine")
-    for _ in range(2):
-        write_answer_files(answers, tmp_path)
-    write_answer_files(answers.assign(text="No."), tmp_path)
-    (tmp_path / ".nfqa").unlink()
-    write_answer_files(answers.assign(text="No."), tmp_path)  # the same again
-    for name in ("a.jsonl", "ends.csv"):
-        (tmp_path / name).write_text("mine")
-        with pytest.raises(ValueError, match=rf"{name}: was edited, or is not nfqa's"):
-            write_answer_files(answers, tmp_path)
-        assert (tmp_path / name).read_text() == "mine"
-        (tmp_path / name).unlink()
-    assert (tmp_path / "mine.jsonl").read_text() == "mine"
-
-
 def test_what_a_user_s_files_gave_outlives_cleaning(tmp_path: Path) -> None:
     copy_project(tmp_path)
     (tmp_path / "requirements.txt").touch()

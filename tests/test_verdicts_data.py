@@ -18,7 +18,7 @@ from tiny_models import SENTENCES
 from nfqa.judge.committed_verdicts import VERDICTS
 from nfqa.judge.journal import WITHOUT, Entry, Journal, hash_text
 from nfqa.kernels.parse import Verdict
-from nfqa.kernels.perplexity import PAPER, SCRIPT
+from nfqa.kernels.perplexity import PAPER, RELEASED
 from nfqa.metrics.judging import judge_by_language_model
 from nfqa.models import evaluator
 from nfqa.models.chat import Reply
@@ -214,7 +214,7 @@ def commit(folder: Path, store: str = "losses") -> str:
     return LOSSES.merge(folder / "committed.parquet", rows)
 
 
-@pytest.mark.parametrize("way", [PAPER, SCRIPT])
+@pytest.mark.parametrize("way", [PAPER, RELEASED])
 def test_committed_losses_stand_in_for_the_model_whatever_the_code(open_tiny, tmp_path, monkeypatch, one_thread, way):
     made = open_tiny().score(ITEMS, way)
     assert commit(tmp_path) == f"5 rows in {tmp_path}/committed.parquet, 5 of them new"

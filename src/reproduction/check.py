@@ -107,8 +107,8 @@ def print_values(root: Path, place: Place, identifiers: Sequence[str]) -> None:
         title = f"{paper.artefacts[name].label}: {paper.artefacts[name].title}"
         print(f"\n{identifier}, {title}{f' ({size})' if size else ''}")
         print(tabulate_values(paper, name, read_values(values)))
-        tables, notebook = place.tables / f"{identifier}.md", place.notebooks / f"{identifier}.ipynb"
-        files = (values, place.find("figures", f"{identifier}.png"), tables, notebook)
+        notebook = place.notebooks / f"{identifier}.ipynb"
+        files = (values, place.find("figures", f"{identifier}.png"), notebook)
         print(*(f"  {path.relative_to(root)}" for path in files if path.is_file()), sep="\n")
 
 

@@ -55,10 +55,6 @@ def list_commands(root: Path) -> dict[str, cli.Command]:
         "spot-check": (spot_check, some),
         "report": (report, {}),
         "fetch": (fetch, {}),
-        "answers": (answers, {
-            "--questions": {"help": "file of {question} lines; by default DebateQA's test split", "type": Path},
-            "--folder": {"help": "output folder, one file per model", "type": Path},
-        }),
         "debates": (debates, {
             "--documents": {"help": "folder of .txt, .md, .html or .jsonl documents", "type": Path},
             "--labels": {"help": "CSV of people's labels: item, annotator, label, optional task", "type": Path},
@@ -82,7 +78,7 @@ def _run(root: Path, command: Command, arguments: argparse.Namespace) -> int:
     """Run a command with Make's variables, checked."""
     options = RunOptions()
     if command not in (verdicts, make):  # which read none
-        roles: dict[Command, list[str]] = {debates: ["searcher"], answers: ["generator"]}
+        roles: dict[Command, list[str]] = {debates: ["searcher"]}
         questions = "" if command in roles else read_questions()  # of these commands it is a file
         names = getattr(arguments, "artefacts", [])
         artefacts = arguments.artefacts = list_named(root, names, questions=questions)
@@ -184,13 +180,6 @@ def status(root: Path, options: RunOptions, arguments: argparse.Namespace) -> in
         for line in plan_targets(root, stale, options):
             print(line, flush=True)
     return 0
-
-
-def answers(root: Path, options: RunOptions, arguments: argparse.Namespace) -> int:
-    """Let language models answer questions."""
-    from reproduction.making import make_answers
-
-    return make_answers(root, options, arguments.questions, arguments.folder)
 
 
 def debates(root: Path, options: RunOptions, arguments: argparse.Namespace) -> int:

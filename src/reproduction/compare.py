@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from nfqa.files.paths import write_text
 from reproduction.papers import OURS, STAND_IN, Paper, list_row_keys, show_name
 from reproduction.values import name_keys, name_row, query_rows, write_intervals
 
@@ -94,21 +92,15 @@ def _add_keys(table: pd.DataFrame, conditions: Sequence[str]) -> pd.DataFrame:
     return table.assign(key=pd.Series(keys, table.index, dtype=object))
 
 
-def lay_beside_paper(paper: Paper, name: str, table: pd.DataFrame, folder: Path) -> Styler:
+def lay_beside_paper(paper: Paper, name: str, table: pd.DataFrame) -> Styler:
     """The published table's own rows and columns, a cell showing the measured value above the published one.
 
     Cells are shaded by verdict; unpublished rows are below a rule; an asterisk marks a proxy, which
-    a note below the table names. The same table is written as LaTeX and Markdown into the folder.
+    a note below the table names.
     Raises: ValueError for an artefact without published numbers.
     """
     pivot = pivot_beside_paper(paper, name, table)
     verdicts, note = pivot["verdict"], note_stand_ins(paper, name, table)
-    flat = _flatten(pivot["cell"])
-    for ending, text in (
-        (".md", f"{flat.to_markdown()}\n\n{note.replace('* ', chr(92) + '* ')}"),
-        (".tex", flat.style.to_latex(hrules=True) + note),
-    ):
-        write_text((folder / name).with_suffix(ending), text.replace("\n* ", "\n\n* ").rstrip() + "\n")
     colours = verdicts.map(lambda verdict: f"background-color: {SHADES[verdict]}" if verdict in SHADES else "")
     look = {"white-space": "pre-line", "text-align": "left"}
     style = pivot["cell"].style.apply(lambda _: colours, axis=None).set_properties(**look)

@@ -67,7 +67,6 @@ def make_artefact(place: Place, identifier: str) -> int:
                 stopped.touch()
             return 1
     files = {f"{name}{ending}": path for ending, path in list_files(place.work, identifier).items()}
-    files |= {f"{name}{ending}": place.tables / f"{identifier}{ending}" for ending in (".md", ".tex")}
     files |= {"executed.ipynb": place.notebooks / f"{identifier}.ipynb"}
     for source, file in files.items():
         if (scratch / source).is_file():

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from tqdm import tqdm
 
 from nfqa.files.code import hash_maker
 from nfqa.files.paths import hash_file, refuse_edited, start_outputs, write_output
@@ -130,44 +129,6 @@ def open_run(
     if labels is not None:
         steps += [(_LABELS, "point of view", lambda: remove(labels)), ("left after labels", "question", keep_viewed)]
     return run, steps, writer
-
-
-def make_answers(root: Path, options: RunOptions, path: Path | None, folder: Path | None) -> int:
-    """Answers of the generators to a file's questions, or to DebateQA's test split: a file per model.
-
-    What is asked is counted before it is, and every answer is kept: the same command resumes where one was stopped.
-    """
-    from nfqa.judge.answering import answer_questions
-    from reproduction.data.load import load
-    from reproduction.debates.answering import write_answer_files
-
-    if "generator" not in options.roles:
-        raise ValueError("no GENERATOR is named, as in `make answers GENERATOR=hf:Qwen/Qwen2-0.5B-Instruct`")
-    if path is None:
-        questions = load("debateqa_test", data=options.data, root=root).texts_by_name
-    else:
-        questions = read_questions(path).set_index("id").question.to_dict()
-    asking = Asking(**({"prompts": "own", "decoding": "greedy"} | options.asking))
-    prompts, generators = read_prompt_set(root, "own"), options.roles["generator"]
-    planned = open_generators(root, generators, asking, dry=True)
-    answer_questions(questions, planned, prompts)
-    counts = {name: (asker.tally.verdicts, asker.tally.cached, asker.tally.requests) for name, asker in planned.items()}
-    print(pd.DataFrame(counts, index=["answers needed", "cached", "to request"]).T.to_string(), flush=True)
-    with tqdm(unit="answer", disable=None) as bar:
-
-        def show(done: int, total: int) -> None:
-            bar.total = total
-            bar.update(done - bar.n)
-
-        writers = open_generators(root, generators, asking, progress=show)
-        answers = answer_questions(questions, writers, prompts)
-    test_split = "sample_debateqa_test" if options.data == "sample" else "debateqa_test"
-    folder = folder or root / "build" / "answers" / (path.stem if path else test_split)
-    files = write_answer_files(answers, folder)
-    print(pd.crosstab(answers.system, answers.ended).to_string())
-    print(f"in {folder}/: {', '.join(file.name for file in files)}; `length`: an answer that was cut at its limit")
-    _note_thinking(writers.values())
-    return 0
 
 
 def _note_thinking(writers: Iterable[Asker]) -> None:

@@ -192,7 +192,7 @@ class Lab(Roles):
         """The table in the paper's own shape: the measured value and its interval above the published one."""
         from reproduction.compare import lay_beside_paper
 
-        return lay_beside_paper(self.paper, self.name, table, self.out)
+        return lay_beside_paper(self.paper, self.name, table)
 
     def label(self, table: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
         """The table for a figure: each row with its label in words, published beside measured."""

@@ -11,17 +11,16 @@ class Place:
     """Where a kind of run keeps its things, never in git.
 
     results: PAPER/NAME.csv and .json; figures: PAPER/NAME.png and .pdf; notebooks: executed ones, PAPER/NAME.ipynb;
-    runs: PAPER/NAME.json, what an artefact was last made from, and how long that took; tables in the paper's shape,
-    PAPER/NAME.md and .tex; and the site. is_full: whether it is the kind of run whose reference is committed in
-    results/ and figures/; read_from: the folder that holds the results and figures that claims and site are about, the
-    reference of a full run.
+    runs: PAPER/NAME.json, what an artefact was last made from, and how long that took; and the site. is_full:
+    whether it is the kind of run whose reference is committed in results/ and figures/; read_from: the folder that
+    holds the results and figures that claims and site are about, the reference of a full run.
     """
 
     def __init__(self, root: Path, work: Path, *, is_full: bool = False) -> None:
         self.root, self.work, self.is_full = root, work, is_full
         self.read_from = root if is_full else work
         self.results, self.figures, self.notebooks = work / "results", work / "figures", work / "notebooks"
-        self.runs, self.tables, self.site = work / "runs", work / "tables", work / "site"
+        self.runs, self.site = work / "runs", work / "site"
 
     def find(self, folder: Literal["results", "figures"], name: str) -> Path:
         """A file that was made here, else the reference's, in results/ or figures/ of the checkout."""

@@ -92,10 +92,9 @@ class _Sample:
     def _score(
         self, evaluator: Evaluator, item: Restated, number: int, settings: Settings, before: TargetLoss
     ) -> tuple[float, str]:
-        is_alone = settings.padding == "none"  # else a loss depends on the other targets
-        scored = replace(item, targets=item.targets[number : number + 1]) if is_alone else item
+        scored = replace(item, targets=item.targets[number : number + 1])
         opened = self._evaluators.setdefault(evaluator.identity, evaluator)
-        now = opened.score_plain([scored], settings)[0][0 if is_alone else number]
+        now = opened.score_plain([scored], settings)[0][0]
         is_same = replace(now, nats=before.nats) == before
         difference = abs(now.nats - before.nats) / max(abs(before.nats), 1e-9) if is_same else inf
         return difference, f"restating {item.targets[number]!r:.40}: {before} is committed, now {now}"

@@ -12,7 +12,7 @@ from pydantic.dataclasses import dataclass
 
 Aggregate = Literal["sum", "mean", "mean_log"]
 Denominator = Literal["target", "attended"]
-Variant = Literal["paper", "released", "script"]
+Variant = Literal["paper", "released"]
 _MARK = "{answer}"
 
 
@@ -24,15 +24,10 @@ class Settings:
     denominator: a summed loss is divided by the target's own tokens, or by all attended tokens, the context's included,
     less one. instruction: what is put after the answer, with a space between. generation_prompt: whether the chat
     template opens the model's turn before the target. boundary: context and target are tokenised separately, or as one
-    text ("joint"), or as one text with the special tokens that the tokenizer adds, the target's being those after as
-    many tokens as the context has without any ("counted"). wrapping: "chat" puts the answer into the model's chat
-    template as the user's message, "plain" into `plain_format`. too_long: what happens when context and target don't
-    fit the model: an error, or the answer's tokens are cut at its head, in its middle or at its tail, by as many as it
-    takes, or the target's at its end. marks: control marks of the model, such as <|end|>, in an answer or a target are
-    broken, so that no text ends the user's turn, or kept as they are. between: what joins a point of view and its
-    explanation; for other than a space, views need these two columns. padding: none, or that of the tokenizer in
-    batches of 20: on the left it moves the released script's mask, so that as many tokens before the target are scored
-    as there is padding, and one more is attended.
+    text ("joint"). wrapping: "chat" puts the answer into the model's chat template as the user's message, "plain" into
+    `plain_format`. too_long: what happens when context and target don't fit the model: an error, or the answer's tokens
+    are cut at its head, in its middle or at its tail, by as many as it takes. Control marks of the model, such as
+    <|end|>, in an answer or a target are broken, so that no text ends the user's turn.
     Raises: ValueError for any other value or field, or a plain_format without exactly one `{answer}`.
     """
 
@@ -40,13 +35,10 @@ class Settings:
     denominator: Denominator = "target"
     instruction: str = "Please restate."
     generation_prompt: bool = True
-    boundary: Literal["apart", "joint", "counted"] = "apart"
+    boundary: Literal["apart", "joint"] = "apart"
     wrapping: Literal["chat", "plain"] = "chat"
     plain_format: str = "{answer}\n\n"
-    too_long: Literal["error", "cut_head", "cut_middle", "cut_tail", "cut_target"] = "error"
-    marks: Literal["broken", "kept"] = "broken"
-    between: str = " "
-    padding: Literal["none", "tokenizer"] = "none"
+    too_long: Literal["error", "cut_head", "cut_middle", "cut_tail"] = "error"
 
     def __post_init__(self) -> None:
         if self.plain_format.count(_MARK) != 1:
@@ -68,28 +60,23 @@ class Settings:
         wrapping = "chat" if self.wrapping == "chat" else f"plain:{self.plain_format!r}"
         opened = f"|gen:{'yes' if self.generation_prompt else 'no'}" if self.wrapping == "chat" else ""
         instruction = repr(self.instruction) if self.instruction else "none"
-        rest = "|marks:kept" if self.marks == "kept" else ""
-        rest += f"|padding:{self.padding}" if self.padding != "none" else ""
-        return f"instr:{instruction}|wrap:{wrapping}{opened}|bound:{self.boundary}|long:{self.too_long}{rest}"
+        return f"instr:{instruction}|wrap:{wrapping}{opened}|bound:{self.boundary}|long:{self.too_long}"
 
     @property
     def signature(self) -> str:
         """How it appears in signatures: two settings that can give different scores have different ones."""
-        between = f"|between:{self.between!r}" if self.between != " " else ""
-        return f"agg:{self.aggregate}|per:{self.denominator}|{self.reading}{between}"
+        return f"agg:{self.aggregate}|per:{self.denominator}|{self.reading}"
 
 
 PAPER = Settings()
 RELEASED = Settings("mean", "attended", "", generation_prompt=False, boundary="joint")
-SCRIPT = replace(RELEASED, boundary="counted", too_long="cut_target", marks="kept", between=". ", padding="tokenizer")
-_VARIANTS = {"paper": PAPER, "released": RELEASED, "script": SCRIPT}
+_VARIANTS = {"paper": PAPER, "released": RELEASED}
 
 
 def settings(variant: Variant = "paper", **switches: Any) -> Settings:
     """A variant's settings, with some switches changed.
 
-    paper: Equation 1. released: the five differences of the released script that matter to any model. script: that
-    script to the last of its steps.
+    paper: Equation 1. released: the five differences of the released script that matter to any model.
 
     Raises: ValueError for an unknown variant or switch, or a value that its switch can't have.
     """

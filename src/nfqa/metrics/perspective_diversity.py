@@ -19,10 +19,9 @@ _CUT = {  # the note of a score
     "cut_head": "answer cut at its beginning to fit the evaluator",
     "cut_middle": "answer cut in its middle to fit the evaluator",
     "cut_tail": "answer cut at its end to fit the evaluator",
-    "cut_target": "a point of view cut at its end to fit the evaluator",
 }
 # Why an answer has no score although another view has one, the gravest last: of a view alone, whatever the answer. Any
-# other reason (a loss that is NaN or infinite, a server's) is the answer's: without that view it would look better.
+# other reason (a loss that is NaN or infinite) is the answer's: without that view it would look better.
 _OF_A_VIEW = ("empty_answer", "too_long", "no_tokens", "")
 
 
@@ -42,13 +41,13 @@ def score_diversity(
     Formula: the sum (or mean) over views i of exp(nats_i / d_i), nats_i the summed negative log-likelihood of the
     tokens of view i (its point of view and explanation, joined) given the answer in its wrapping, d_i those tokens
     ("target") or all attended less one ("attended"). `variant` sets all switches, each of which may be changed:
-    aggregate, denominator, instruction, generation_prompt, boundary, wrapping, plain_format, too_long, marks, between,
-    padding; see `Settings`.
+    aggregate, denominator, instruction, generation_prompt, boundary, wrapping, plain_format, too_long; see
+    `Settings`.
     A view without a token that has a probability, or too long for the model even without the answer, adds nothing, for
     every answer to its question: a sum is then over fewer.
 
     Args: answers: dataset, question, text (NaN where a system gave no answer), and any columns that name the answer;
-        views: dataset, question, text (`QuestionSet.views`), under variant "script" point_of_view and explanation;
+        views: dataset, question, text (`QuestionSet.views`);
         named, cache: what the columns `evaluator` and `cache` say; questions: their texts by the column `question`, for
         the share.
     Returns: the columns of `answers` but text and grade; metric ("pd"), evaluator, cache, variant, score (unitless, 1
@@ -57,17 +56,12 @@ def score_diversity(
         "too_long" for all), note (where a text was cut) and signature. In their order.
     Raises: ValueError for a missing column, no view on any question that is answered, an unknown variant or switch,
         chat wrapping without a chat template, a context and target too long for the model under too_long="error".
-    Source: Equation 1 of the DebateQA paper; variant "script" is what its released script computes, "released" its five
-        differences that matter to any model.
-    Differs from: that script in a few cases even as "script". It loads weights in the precision they are kept in
-        (NFQA_DTYPE chooses); it scores an empty answer, here missing, and gives a partial answer of which nothing is
-        left after the cut the perplexity 1, here excluded; it keeps white space around a partial answer's two texts;
-        and where padding on the left is longer than the context, it scores the first token too, after padding.
-        "released" joins by a blank, breaks a model's control marks in an answer (marks="kept" doesn't), pads nowhere,
-        adds no special token to those of the template, and a token that overlaps the target's text is the target's.
-        With GPT-2 the script used a template that transformers has since dropped; wrapping="plain",
-        plain_format="{answer}<|endoftext|>" is the same. The paper names neither how an empty answer is scored nor what
-        happens to texts that are too long.
+    Source: Equation 1 of the DebateQA paper; variant "released" has the five differences of its released script that
+        matter to any model.
+    Differs from: that script, which joins a point of view and its explanation by ". ", keeps a model's control marks in
+        an answer, pads batches on the tokenizer's side, and scores an empty answer, here missing. With GPT-2 it used a
+        template that transformers has since dropped; wrapping="plain", plain_format="{answer}<|endoftext|>" is the
+        same. The paper names neither how an empty answer is scored nor what happens to texts that are too long.
     """
     chosen = _choose_settings(variant, switches)
     contexts = [answers] if questions is None else [answers, _list_ends(answers, views, questions)]
@@ -154,9 +148,6 @@ def _restate(answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evaluator, c
     """One row per view on each answer: place (of the answer's row), and from `view` to `missing` as `score_views`."""
     for frame in (answers, views):
         require_columns(frame, ["dataset", "question", "text"])
-    if chosen.between != " ":
-        require_columns(views, ["point_of_view", "explanation"])
-        views = views.assign(text=views.point_of_view + chosen.between + views.explanation)
     keys = ["dataset", "question"]
     contexts = answers[keys].assign(place=range(len(answers)), context=answers["text"].fillna(""))
     rows = contexts.merge(views.reindex(columns=[*keys, "view", "text"]), on=keys)

@@ -106,9 +106,7 @@ class Evaluator:
         missing: dict[int, dict[bytes, str]] = {}  # the targets of each item by key, each key once
         seen = set(known)
         for number, (row, item) in enumerate(zip(keys, items, strict=True)):
-            # Under padding each loss depends on the other targets too.
-            whole = settings.padding != "none" and not seen.issuperset(row)
-            fresh = {key: target for key, target in zip(row, item.targets, strict=True) if whole or key not in seen}
+            fresh = {key: target for key, target in zip(row, item.targets, strict=True) if key not in seen}
             seen |= fresh.keys()
             missing |= {number: fresh} if fresh else {}
         if missing:
@@ -147,8 +145,7 @@ class Evaluator:
     def _hash(self, item: Restated, target: str, settings: Settings) -> tuple[bytes, bytes]:
         """The key of a loss in the store; and the one without code and versions, under which it is committed."""
         parts = [self.identity, self._template, settings.reading, item.context, target]
-        others = json.dumps(item.targets) if settings.padding != "none" else ""
-        lasting = hashlib.sha256((json.dumps(parts) + others).encode()).digest()
+        lasting = hashlib.sha256(json.dumps(parts).encode()).digest()
         return hashlib.sha256(hash_losses_code().encode() + lasting).digest(), lasting
 
 

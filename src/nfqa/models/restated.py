@@ -30,11 +30,10 @@ class TargetLoss:
     """What one target costs after its context.
 
     nats: summed negative log-likelihood of the target's own tokens, natural logarithm. tokens: how many were summed.
-    attended: all tokens of context and target, and one more where the row is padded on the left. cut: tokens taken out
-    to make them fit, of the answer or, under "cut_target", of the target. unscored: target tokens
-    with nothing before them, which have no probability (the first one after an empty context, for a tokenizer without
-    a begin mark), 0 or 1. reason: why there is no loss, "" where there is one: "no_tokens" (nats is 0), "too_long" for
-    the model even without the answer (nats is NaN), "not_finite", or why a server gave none.
+    attended: all tokens of context and target. cut: tokens of the answer taken out to make them fit. unscored: target
+    tokens with nothing before them, which have no probability (the first one after an empty context, for a tokenizer
+    without a begin mark), 0 or 1. reason: why there is no loss, "" where there is one: "no_tokens" (nats is 0),
+    "too_long" for the model even without the answer (nats is NaN), or "not_finite".
     """
 
     nats: float
@@ -53,14 +52,13 @@ class TargetRow:
     """Context and target as one sequence of tokens; no tokens for what doesn't fit the model even without the answer.
 
     first: where the target begins. answer: begin and end of the answer's own tokens in the context. cut: how many
-    tokens were taken out to make the row fit. padded: whether padding stands before it in the released script's batch.
+    tokens were taken out to make the row fit.
     """
 
     tokens: tuple[int, ...] = ()
     first: int = 0
     answer: tuple[int, int] = (0, 0)
     cut: int = 0
-    padded: bool = False
 
     @property
     def row(self) -> Row:
@@ -72,7 +70,7 @@ class TargetRow:
 class RowMaker:
     """Makes rows for one model under one setting.
 
-    Control marks in answers and targets are broken (`break_marks`), so that no text ends the user's turn, or kept.
+    Control marks in answers and targets are broken (`break_marks`), so that no text ends the user's turn.
     Raises: ValueError for "chat" wrapping where the model has no chat template, or a tokenizer that is not a fast one.
     """
 
@@ -80,8 +78,7 @@ class RowMaker:
         if not loaded.tokenizer.is_fast:
             raise ValueError(f"{loaded.name}: its tokenizer does not give the characters of a token; use a fast one")
         self._loaded, self._settings = loaded, settings
-        marks = loaded.find_marks(settings.wrapping)
-        self._marks = marks if settings.marks == "broken" else frozenset[str]()
+        self._marks = loaded.find_marks(settings.wrapping)
         self._room = loaded.context
 
     def make_rows(self, item: Restated, name: str = "item") -> list[TargetRow]:
@@ -105,8 +102,7 @@ class RowMaker:
             if not row.first and self._loaded.tokenizer.bos_token_id is not None:
                 row = replace(row, tokens=(self._loaded.tokenizer.bos_token_id, *row.tokens), first=1, answer=(1, 1))
             rows.append(self._fit(row, f"{name}, target {number}"))
-        left = self._settings.padding == "tokenizer" and self._loaded.tokenizer.padding_side == "left"
-        return _pad_left(rows) if left else rows
+        return rows
 
     def _render(self, answer: str) -> tuple[str, int, int]:
         """The context, and where in it the answer's characters begin and end."""
@@ -123,25 +119,22 @@ class RowMaker:
     def _encode(self, text: str) -> tuple[list[int], _Offsets]:
         """Tokens, and the characters of each; no mark at the end."""
         tokenizer, plain = self._loaded.tokenizer, self._settings.wrapping == "plain"
-        counted = self._settings.boundary == "counted"
         encoded = tokenizer(
             text,
-            add_special_tokens=plain or counted,  # a chat template writes them itself
+            add_special_tokens=plain,  # a chat template writes them itself
             return_offsets_mapping=True,
             return_special_tokens_mask=True,
             verbose=False,
         )
         tokens, special = encoded["input_ids"], encoded["special_tokens_mask"]
-        size = self._loaded.count_open(tokens, special) if plain and not counted else len(tokens)
+        size = self._loaded.count_open(tokens, special) if plain else len(tokens)
         return tokens[:size], encoded["offset_mapping"][:size]
 
     def _join(self, text: str, target: str, begin: int, end: int) -> TargetRow:
         """Context and target tokenised as one text."""
         tokens, offsets = self._encode(text + target)
         first = len(tokens)
-        if self._settings.boundary == "counted":
-            first = len(self._loaded.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
-        elif target:
+        if target:
             first = next((i for i, (_, stop) in enumerate(offsets) if stop > len(text)), first)
         low, high = _find_tokens(offsets, begin, end)
         return TargetRow(tuple(tokens), first, (min(low, first), min(high, first)))
@@ -152,8 +145,6 @@ class RowMaker:
         if over <= 0:
             return row
         begin, end = row.answer
-        if self._settings.too_long == "cut_target":
-            return replace(row, tokens=row.tokens[: self._room], first=min(row.first, len(row.tokens) - over), cut=over)
         if self._settings.too_long == "error":
             raise ValueError(
                 f"{name}: {len(row.tokens):,} tokens of context and target, but the context of {self._loaded.name} is"
@@ -165,13 +156,6 @@ class RowMaker:
         start = place[self._settings.too_long]
         tokens = row.tokens[:start] + row.tokens[start + over :]
         return TargetRow(tokens, row.first - over, (begin, end - over), over)
-
-
-def _pad_left(rows: list[TargetRow]) -> list[TargetRow]:
-    """Rows as the released script masks them, 20 a batch: its mask counts from the left, padding included."""
-    longest = [max(len(row.tokens) for row in rows[i - i % 20 :][:20]) for i in range(len(rows))]
-    pads = [most - len(row.tokens) for most, row in zip(longest, rows, strict=True)]
-    return [replace(row, first=max(row.first - pad, 0), padded=pad > 0) for row, pad in zip(rows, pads, strict=True)]
 
 
 def _find_tokens(offsets: _Offsets, begin: int, end: int) -> tuple[int, int]:
@@ -214,4 +198,4 @@ def _describe(row: TargetRow, logprobs: Tensor) -> TargetLoss:
     nats = float(f"{0.0 - float(logprobs.sum()):.6g}")
     reason = "no_tokens" if not len(logprobs) else "" if math.isfinite(nats) else "not_finite"
     unscored = len(row.tokens) - row.first - len(logprobs)
-    return TargetLoss(nats, len(logprobs), len(row.tokens) + row.padded, row.cut, unscored, reason)
+    return TargetLoss(nats, len(logprobs), len(row.tokens), row.cut, unscored, reason)

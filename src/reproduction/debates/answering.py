@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -14,14 +13,12 @@ import pandas as pd
 
 from nfqa.files.answers import Generation
 from nfqa.files.json_lines import read_items
-from nfqa.files.paths import write_output
 from nfqa.kernels.texts import name_lack
 from reproduction.studies.people import add_groups
 
 if TYPE_CHECKING:
     from nfqa.files.records import QuestionSet
 
-ENDS = "ends.csv"  # beside the files of answers: how each answer ended
 _ENDS = ["dataset", "system", "metric", "statistic", "value", "n"]
 
 
@@ -68,35 +65,17 @@ class Answered:
         return cls(questions, answers[["dataset", "question", "system", "text"]], ends)
 
 
-def write_answer_files(answers: pd.DataFrame, folder: Path) -> list[Path]:
-    """Write SYSTEM.jsonl for each system, `{"id", "generation"}` a line, and ends.csv: how each answer ended.
-
-    Raises: ValueError for a file that is there already, unless it is as it was written before.
-    """
-    paths = []
-    for system, rows in answers[answers.text.notna()].groupby("system", sort=False):
-        paths.append(folder / f"{system}.jsonl")
-        items = rows.rename(columns={"question": "id", "text": "generation"})[["id", "generation"]].to_dict("records")
-        with write_output(paths[-1]) as scratch:
-            scratch.write_text("".join(f"{json.dumps(item, ensure_ascii=False)}\n" for item in items), encoding="utf-8")
-    with write_output(folder / ENDS) as scratch:
-        answers[["system", "question", "ended"]].to_csv(scratch, index=False, lineterminator="\n")
-    return paths
-
-
 def read_answer_files(folder: Path, questions: Collection[str]) -> pd.DataFrame:
     """The answers of a folder with one file per system, `{"id", "generation"}` a line, named as the system is.
 
     Args: questions: the names of those that count.
     Returns: as `answer_questions`, every question of every system: `ended` is "no_answer" where a file has no line for
-        a question, "empty" or "only_thinking" where the line says nothing, and "" or as ends.csv says for the others.
+        a question, "empty" or "only_thinking" where the line says nothing, and "" for the others.
         Answers to other questions have `ended` "unknown_question" and no text.
     Raises: ValueError naming the folder without such a file; a file without an answer to any of the questions; or file,
         line and field of what is no such line, or an id that is there twice.
     """
     known, frames = list(dict.fromkeys(questions)), []
-    nothing = pd.DataFrame(columns=["system", "question", "ended"])
-    ends = pd.read_csv(folder / ENDS, dtype=str) if (folder / ENDS).is_file() else nothing
     for path in sorted(folder.glob("*.jsonl")):
         texts = {line.id: line.generation for line in read_items(path, Generation, Counter(), once="id", clean=True)}
         if not texts.keys() & set(known):
@@ -107,9 +86,9 @@ def read_answer_files(folder: Path, questions: Collection[str]) -> pd.DataFrame:
         frames.append(pd.DataFrame(rows, columns=["system", "question", "text"], dtype=object))
     if not frames:
         raise ValueError(f'{folder}: holds no .jsonl file; expected one a system, with {{"id", "generation"}} a line')
-    answers = pd.concat(frames, ignore_index=True).merge(ends, "left", ["system", "question"], validate="m:1")
+    answers = pd.concat(frames, ignore_index=True)
     unknown = ~answers.question.isin(known)
-    absent, lacks = answers.text.isna(), answers.text.fillna("x").map(name_lack)
-    ended = answers.ended.fillna("").mask(absent & answers.ended.isna(), "no_answer").mask(lacks != "", lacks)
+    lacks = answers.text.fillna("x").map(name_lack)
+    ended = lacks.mask(answers.text.isna(), "no_answer")
     answers["text"] = answers.text.mask((lacks != "") | unknown, None)
     return answers.assign(ended=ended.mask(unknown, "unknown_question"), made="")
