@@ -285,7 +285,7 @@ def test_the_released_prompt_has_three_demonstrations_labelled_1_0_0():
 def test_the_released_prompt_stands_beside_ours_and_shows_the_question(tmp_path):
     judge = make_judge(lambda prompt: "Response: 1" if "One digit" in prompt else "[[0]]")
     answers = pd.DataFrame({"question": ["a", "b"], "question_text": ["Why tea?", None], "text": ["So.", "Thus."]})
-    result = judge_dispute(answers, {"text": judge}, released=use_made_up_script(tmp_path)).fillna({"score": -1})
+    result = judge_dispute(answers, judge, released=use_made_up_script(tmp_path)).fillna({"score": -1})
     assert result.signature.nunique() == 6
     scores = result.groupby(["metric", "form"], sort=False).score.agg(list).to_dict()
     assert scores == {

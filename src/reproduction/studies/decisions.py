@@ -5,7 +5,7 @@ The measures are accuracy, F1, AUROC, MCC and Cohen's kappa, with intervals.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
@@ -129,38 +129,35 @@ def resample_auroc(
         return np.asarray(won / compared)
 
 
-def judge_dispute(
-    answers: pd.DataFrame, judges: Mapping[str, LanguageJudge], *, released: PromptSet | None = None
-) -> pd.DataFrame:
+def judge_dispute(answers: pd.DataFrame, judge: LanguageJudge, *, released: PromptSet | None = None) -> pd.DataFrame:
     """A language model's decisions on the dispute in each answer, in every way it is asked.
 
-    D.A. with demonstrations and without, and with the question shown, under each reading; with the released prompt, and
-    without its demonstrations, read from text; and DELPHI's acknowledgement under the first reading.
+    D.A. with demonstrations and without, and with the question shown; with the released prompt, and without its
+    demonstrations, where the model is read from text; and DELPHI's acknowledgement.
 
-    Args: answers: as `score_awareness`; judges: the model by how it is read ("text", "logits"), with prompts as
-        prompts/own; none where no language model fills the role, for an empty frame; released: prompts/upstream, None
-        to exclude the released prompt.
+    Args: answers: as `score_awareness`; judge: with prompts as prompts/own; released: prompts/upstream, None to exclude
+        the released prompt.
     Returns: as `score_awareness`, and form ("demonstrations", "zero_shot", "with_question", "released_demonstrations",
         "released_zero_shot", "" for DELPHI) and reading; metric is "da" or "delphi_acknowledgement", whose score is 1
         for a mark of 0.5 or more. One row an answer and way; all but the first two forms show the question, and without
         its text they are missing as "no_question".
     """
-    ways = [(reading, "", judge) for reading, judge in judges.items()]
-    if released and "text" in judges:
-        ways.append(("text", "released_", replace(judges["text"], prompts=released)))
+    reading = judge.asker.decoding.reading
+    ways = [("", judge)]
+    if released and reading == "text":
+        ways.append(("released_", replace(judge, prompts=released)))
     frames = [
-        score_awareness(answers, judge, form=form).assign(form=kind + name, reading=reading)
-        for reading, kind, judge in ways
+        score_awareness(answers, way, form=form).assign(form=kind + name)
+        for kind, way in ways
         for form, name in _FORMS.items()
-        if form in judge.prompts
+        if form in way.prompts
     ]
-    for reading, judge in list(judges.items())[:1]:
-        marks = mark_answers(pair_texts(answers), "delphi_acknowledgement", judge)
-        frames.append(frames[0].assign(
-            metric="delphi_acknowledgement", form="", reading=reading, probability=marks.score,
-            score=decide(marks.score), missing=marks.missing, signature=marks.signature,
-        ))  # fmt: skip
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+    marks = mark_answers(pair_texts(answers), "delphi_acknowledgement", judge)
+    frames.append(frames[0].assign(
+        metric="delphi_acknowledgement", form="", probability=marks.score, score=decide(marks.score),
+        missing=marks.missing, signature=marks.signature,
+    ))  # fmt: skip
+    return pd.concat(frames, ignore_index=True).assign(reading=reading)
 
 
 def compare_decisions(
