@@ -83,11 +83,7 @@ def test_a_mark_that_is_none_is_missing_with_its_reason(baseline, completion, re
     assert marks.missing.tolist() == [reason]
 
 
-THOUGHTS = [
-    ("<think>", "</think>"),
-    ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
-]
-SCORES: dict[str, float] = {begin + "[[0]] or 1? Answer: 0" + end + "[[1]]": 1 for begin, end in THOUGHTS}
+SCORES = {"<think>[[0]] or 1? Answer: 0</think>[[1]]": 1.0}
 SCORES |= {"<think>So [[1]]</think>": math.nan, "<think>So [[1]]": math.nan}
 SCORES |= dict.fromkeys(["I count 1 view and 0 others.", "It deserves a 1, maybe.", "In 2001 there was 1."], math.nan)
 OURS = [(name, False) for name in (*BASELINES, *get_args(Form))]

@@ -16,8 +16,6 @@ from conftest import PROJECT
 from test_gguf import CONTEXT, RECORDED, SENTENCES, add_sentencepiece, write_gguf
 from tiny_models import make_tiny_model, teach_verdicts
 
-import nfqa
-from nfqa.judge.asking import StoppedError
 from nfqa.judge.limits import Limits, Meter
 from nfqa.judge.openai_server import OpenAIServer
 from nfqa.models.causal_lm import CausalLM
@@ -168,11 +166,3 @@ def test_seeds_draw_and_eight_requests_go_at_once(spec: RoleSpec) -> None:
     assert all(0 < reply.completion_tokens <= 12 for reply in eight)
     first, second = ask(spec, twice[:2], Decoding(0.0, max_tokens=12))
     assert first.text == second.text  # greedy: the seed draws nothing
-
-
-def test_it_is_refused_as_an_evaluator_by_name_with_what_works(spec: RoleSpec) -> None:
-    line = {"question": "Is it?", "partial_answers": ["Yes.", "No."], "answers": ["It is."]}
-    with pytest.raises(StoppedError) as caught:
-        nfqa.perspective_diversity([line], f"openai:smollm2@{spec.url}")
-    facts = [f"{spec.url} gives no log-probabilities of a prompt", "vllm serve", "SGLang", "path:FILE.gguf"]
-    assert [fact for fact in facts if fact not in str(caught.value)] == []

@@ -78,7 +78,7 @@ def _run(root: Path, command: Command, arguments: argparse.Namespace) -> int:
     """Run a command with Make's variables, checked."""
     options = RunOptions()
     if command not in (verdicts, make):  # which read none
-        roles: dict[Command, list[str]] = {debates: ["searcher"]}
+        roles: dict[Command, list[str]] = {debates: ["searcher", "generator"]}
         questions = "" if command in roles else read_questions()  # of these commands it is a file
         names = getattr(arguments, "artefacts", [])
         artefacts = arguments.artefacts = list_named(root, names, questions=questions)
