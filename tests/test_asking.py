@@ -313,7 +313,7 @@ def test_a_model_that_is_not_there_is_named_with_what_it_is_needed_for() -> None
 
     journal = Journal()
     make_asker(Scripted(script(a="[[1]]", b="[[2]]")), journal).ask(requests_for("a", "b"), read)
-    needed = r"2 completions are stored, and 3 more need the model \(one of .* on two cores\); no such file$"
+    needed = r"2 completions are stored, and 3 more need the model \(about two .* parameters\); no such file$"
     with pytest.raises(ValueError, match=needed):
         Asker(SPEC, refuse, journal, TEXT).ask(requests_for("a", "b", "c", "d", "e"), read)
     with pytest.raises(ValueError, match=r"^no such file$"):

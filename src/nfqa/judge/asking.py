@@ -218,7 +218,7 @@ class Asker:
                 if not stored:
                     raise
                 counts = f"{stored:,} completions are stored, and {missing:,} more need the model"
-                pace = "one of 1.5 billion parameters takes about two seconds each on two cores"
+                pace = "about two seconds each on two cores for a model of 1.5 billion parameters"
                 raise ValueError(f"{self.spec.short}: {counts} ({pace}); {error}") from error
             for plain, (model, template) in session.served.items():
                 now = _identify(session.model, plain)
