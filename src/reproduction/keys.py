@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt, Stric
 from nfqa.files.json_lines import check, suggest
 from nfqa.files.paths import hash_file
 from nfqa.models.chat import UNSETTLED
-from nfqa.models.roles import EVALUATORS, SMOLLM2, identify_role
+from nfqa.models.roles import COMMITTED, EVALUATORS, identify_role
 from reproduction.data.registry import read_registry
 from reproduction.notebooks import hash_cells, hash_imports, hash_json, read_parameters, read_versions
 from reproduction.options import ASKED, RunOptions
@@ -117,7 +117,7 @@ def make_key(paper: Paper, name: str, place: Place, options: RunOptions) -> Key:
     roles = {role: options.find_role(role, default) for role, default in artefact.roles.items()}
     parts |= {f"role {role}": identify_role(role, spec) for role, spec in roles.items()}
     if "evaluator" in artefact.roles:  # some notebooks open all of them, whichever fills the role
-        every = [f"embedded:{model}" for model in EVALUATORS] + [SMOLLM2] * (options.data == "full")
+        every = [f"embedded:{model}" for model in EVALUATORS] + [*COMMITTED] * (options.data == "full")
         parts |= {f"model {model.partition(':')[2]}": identify_role("evaluator", model) for model in every}
         files += find_committed(root, "losses")
     if artefact.prompts or options.asks(artefact.roles):  # released texts are pinned by data/registry.yml
