@@ -145,16 +145,16 @@ report: $(READY) ## build the site build/site/index.html from the available resu
 	@$(RUN) report
 
 export-verdicts: $(READY) ## write the journal as Parquet, for git: make export-verdicts FILE=data/verdicts/NAME.parquet [MODEL=]
-	@$(RUN) verdicts export "$(FILE)" $(if $(MODEL),--model "$(MODEL)")
+	@$(VENV)/bin/python -m tools.verdicts export "$(FILE)" $(if $(MODEL),--model "$(MODEL)")
 
 export-losses: $(READY) ## write losses of language models (evaluators) as Parquet, for git: make export-losses FILE=data/losses/NAME.parquet
-	@$(RUN) verdicts losses "$(FILE)"
+	@$(VENV)/bin/python -m tools.verdicts export-losses "$(FILE)"
 
 spot-check: $(READY) ## recompute N=100 random committed verdicts and losses and compare them (some minutes)
-	@$(RUN) spot-check $(ONLY)
+	@$(VENV)/bin/python -m tools.verdicts spot-check $(ONLY)
 
 import-verdicts: $(READY) ## merge another journal: make import-verdicts FILE=other.sqlite (a journal or a Parquet file)
-	@$(RUN) verdicts import "$(FILE)"
+	@$(VENV)/bin/python -m tools.verdicts import "$(FILE)"
 
 train-evaluator: $(READY) ## train the embedded evaluators, into the package (or one: NAME=tiny); about an hour on one core
 	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(VENV)/bin/python -m tools.train_evaluator $(NAME)

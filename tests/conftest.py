@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -95,8 +95,13 @@ class Checkout:
         own = {"NFQA_ROOT": str(root), "PYTHONPATH": str(root / "src"), "JOBS": "2", "OMP_NUM_THREADS": "1"}
         self.environment = {name: value for name, value in os.environ.items() if name not in left_out} | own
 
-    def run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """A command in this process, which saves starting one; notebooks run in processes of their own."""
+    def run(
+        self, *arguments: str, call: Callable[[Sequence[str]], int] = main, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        """A command in this process, which saves starting one; notebooks run in processes of their own.
+
+        Args: call: the commands' main function, of another script than `python -m reproduction`.
+        """
         output, errors, terminate = io.StringIO(), io.StringIO(), signal.getsignal(signal.SIGTERM)
         with pytest.MonkeyPatch.context() as patch, redirect_stdout(output), redirect_stderr(errors):
             for name in os.environ.keys() - self.environment.keys():
@@ -104,7 +109,7 @@ class Checkout:
             for name, value in (self.environment | variables).items():
                 patch.setenv(name, value)
             patch.chdir(self.root)
-            code = main(arguments)
+            code = call(arguments)
         signal.signal(signal.SIGTERM, terminate)
         return subprocess.CompletedProcess(arguments, code, output.getvalue(), errors.getvalue())
 

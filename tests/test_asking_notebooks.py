@@ -18,7 +18,6 @@ from tiny_models import LetterEmbedder
 
 from nfqa import opening
 from nfqa.judge.asking import Asker
-from nfqa.judge.committed_verdicts import import_verdicts
 from nfqa.judge.journal import Journal
 from nfqa.models.chat import Failure, Reply, Request
 from reproduction.data.load import load
@@ -27,6 +26,7 @@ from reproduction.open import Lab
 from reproduction.papers import list_row_keys
 from reproduction.studies.baselines import BASELINES
 from reproduction.values import match_rows, pick
+from tools.verdicts import import_completions
 
 ASK = ("parameters", "setup", "ask")
 ALL_SMALL = {"limit": 2, "resamples": 20, "answers": 4, "n_seeds": 1, "judge_candidates": 3, "judge_questions": 2}
@@ -99,7 +99,8 @@ def test_a_plan_counts_what_is_then_asked_and_a_second_run_asks_nothing(identifi
     # The verdicts, brought to another place, are enough without any model.
     lines = len(Journal(tmp_path / "journal.sqlite").list_lines())
     monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "other.sqlite"))
-    assert import_verdicts(Journal(tmp_path / "other.sqlite"), tmp_path / "journal.sqlite") == (lines, 0)
+    imported = import_completions(Journal(tmp_path / "other.sqlite"), tmp_path / "journal.sqlite")
+    assert imported == f"{lines:,} new completions imported"
     monkeypatch.setattr(opening, "open_model", lambda spec, journal, dtype="": pytest.fail("a model was opened"))
     again = run(identifier, *ASK, **small)["lab"].tally
     assert (again.requests, again.verdicts) == (0, tally.verdicts)

@@ -145,6 +145,21 @@ def test_make_runs_the_command_of_each_door(target: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        ("export-verdicts FILE=a.parquet MODEL=m", 'export "a.parquet" --model "m"'),
+        ("export-losses FILE=a.parquet", 'export-losses "a.parquet"'),
+        ("import-verdicts FILE=a.sqlite", 'import "a.sqlite"'),
+        ("spot-check ONLY=linkage/table_02", "spot-check linkage/table_02"),
+    ],
+)
+def test_make_calls_the_tool_for_committed_verdicts(words: str, command: str) -> None:
+    arguments = ["make", "-n", *words.split(), f"VENV={sys.prefix}"]
+    output = subprocess.run(arguments, cwd=PROJECT, capture_output=True, text=True, check=True).stdout
+    assert f"-m tools.verdicts {command}" in output
+
+
+@pytest.mark.parametrize(
     ("typed", "variables", "expected"),
     [
         (["MAX_COST=1", "MAX_TOKENS=4096"], {}, {"NFQA_MAX_COST": "1", "NFQA_MAX_TOKENS": "4096"}),

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nfqa.judge.committed_verdicts import import_verdicts
 from nfqa.judge.journal import Entry, Journal, hash_text
 from nfqa.kernels.parse import Verdict
 from nfqa.models.chat import Reply
+from tools.verdicts import import_completions
 
 ENTRY = Entry(hash_text("prompt"), "openai:m", "server", "text|chat|t0.8|p0.95|max512", 7, ("1", "2"))
 REPLY = Reply("so [[2]]", 11, 5, "stop", 0.25)
@@ -85,7 +85,7 @@ def test_a_change_of_spec_or_run_is_no_miss_and_what_is_there_is_not_replaced(tm
 def test_any_text_is_kept_and_comes_over_to_another_journal(tmp_path, text, stored):
     journal, other = fill(Journal(tmp_path / "journal.sqlite"), text), Journal()
     assert journal.find(make_entry()).text == stored
-    assert import_verdicts(other, journal.path) == (1, 0)
+    assert import_completions(other, journal.path) == "1 new completions imported"
     assert other.list_lines() == journal.list_lines()
 
 
@@ -153,7 +153,7 @@ def damage(path: Path) -> None:
     [
         lambda journal: [journal.find(make_entry(number)) for number in range(100)],
         lambda journal: fill(journal, *[""] * 100, start=1000),
-        lambda journal: import_verdicts(Journal(), journal.path),
+        lambda journal: import_completions(Journal(), journal.path),
     ],
     ids=["find", "keep", "import"],
 )
@@ -168,19 +168,20 @@ def test_a_journal_is_merged_and_what_was_there_stays(tmp_path):
     other.keep(make_entry(90), Reply("", 9, 1, "logits", 0.125, (-0.1, -math.inf)), Verdict(None, "empty"))
     before = other.list_lines()
     journal = fill(Journal(tmp_path / "journal.sqlite"), "[[1]]", "[[5]]")
-    assert import_verdicts(journal, other.path) == (19, 1)
+    stayed = "1 stayed as they were, which differ"
+    assert import_completions(journal, other.path) == f"19 new completions imported; {stayed}"
     assert journal.find(make_entry(1)).text == "[[5]]"
     assert journal.find(make_entry(90)).logprobs == (-0.1, -math.inf)
     assert (journal.count_run("their run"), other.list_lines()) == ((0, 0, 0), before)
-    assert import_verdicts(journal, other.path) == (0, 1)
+    assert import_completions(journal, other.path) == f"0 new completions imported; {stayed}"
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         *((f"UPDATE replies SET {name} = '8'", "the keys of 3 completions") for name in ("prompt", "decoding", "seed")),
-        ("UPDATE replies SET logprobs = '[-0.5, 3.0]'", "no model gives the numbers of 3 completions"),
-        ("ALTER TABLE replies DROP COLUMN reason", "it has no such table"),
+        ("UPDATE replies SET logprobs = '[-0.5, 3.0]'", "no model gives the numbers of 3 new rows"),
+        ("ALTER TABLE replies DROP COLUMN reason", "no such column: reason"),
     ],
 )
 def test_another_file_or_an_altered_one_is_refused_and_left_alone(tmp_path, change, message):
@@ -190,7 +191,7 @@ def test_another_file_or_an_altered_one_is_refused_and_left_alone(tmp_path, chan
     other._store._db.close()
     before = other.path.read_bytes()
     with pytest.raises(ValueError, match=rf"^{re.escape(str(other.path))}: .*{message}"):
-        import_verdicts(journal, other.path)
+        import_completions(journal, other.path)
     assert (journal.list_lines(), other.path.read_bytes()) == ([], before)
 
 

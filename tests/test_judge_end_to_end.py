@@ -17,6 +17,7 @@ from reproduction import execute, runner
 from reproduction.data.registry import UnreachableError
 from reproduction.judging import read_prompt_set
 from reproduction.values import read_values
+from tools import verdicts
 
 pytestmark = pytest.mark.slow
 
@@ -69,7 +70,7 @@ def test_a_model_in_process_fills_table_5_from_make_to_table(project: Checkout, 
         journal.execute("VACUUM INTO ?", [str(project.root / "other.sqlite")])  # a copy, whoever has it open
     shutil.rmtree(project.root / "verdicts")
     shutil.rmtree(project.root / "build" / "variants")
-    assert "new completions imported" in project.run("verdicts", "import", "other.sqlite").stdout
+    assert "new completions imported" in project.run("import", "other.sqlite", call=verdicts.main).stdout
     done = project.run("run", "linkage/table_05", JUDGE=spec)
     assert done.returncode == 0, done.stdout + done.stderr
     assert read_table(project, "table_05") == rows

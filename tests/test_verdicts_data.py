@@ -13,6 +13,7 @@ import nbformat
 import pandas as pd
 import pytest
 from conftest import Checkout, copy_project
+from pyarrow import parquet
 from tiny_models import SENTENCES
 
 from nfqa.judge.committed_verdicts import VERDICTS
@@ -22,7 +23,7 @@ from nfqa.kernels.perplexity import PAPER, RELEASED
 from nfqa.metrics.judging import judge_by_language_model
 from nfqa.models import evaluator
 from nfqa.models.chat import Reply
-from nfqa.models.committed_losses import LOSSES, list_losses
+from nfqa.models.committed_losses import LOSSES
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.pretrained import Pretrained
 from nfqa.models.restated import Restated
@@ -32,6 +33,7 @@ from reproduction.data.load import load
 from reproduction.judging import open_generators, open_journal, open_judges
 from reproduction.place import find_cache
 from reproduction.studies.drawing import draw_references
+from tools.verdicts import list_losses, main, merge_rows, write_rows
 
 MODEL, SPEC = "gguf:m@0|float32", "gguf:m@0"
 ENTRY = Entry(hash_text("prompt"), MODEL, "chat:1", "logits|chat", 0, ("1", "2", "é"))
@@ -68,12 +70,16 @@ def find_file(root: Path) -> Path:
 
 
 def write_verdicts(journal: Journal, path: Path) -> str:
-    return VERDICTS.merge(path, journal.list_lines())
+    return merge_rows(VERDICTS, path, journal.list_lines())
+
+
+def read_rows(path: Path) -> list[dict]:
+    return parquet.read_table(path).to_pylist()
 
 
 def alter(path: Path, change: Callable[[list[dict]], list[dict]]) -> None:
     """Rewrite a file's rows."""
-    VERDICTS._write(path, change(VERDICTS._read_file(path, "")))
+    write_rows(VERDICTS, path, change(read_rows(path)))
 
 
 def test_committed_verdicts_are_found_but_are_nobody_s_own(root):
@@ -145,7 +151,7 @@ def test_numbers_that_no_model_gives_are_refused(root, logprobs):
 
 def test_impossible_rows_are_not_written(root):
     before = find_file(root).read_bytes()
-    with pytest.raises(ValueError, match="stays as it is: no model gives the numbers of 1 new rows"):
+    with pytest.raises(ValueError, match="no model gives the numbers of 1 new rows; nothing is written"):
         write_verdicts(fill(Journal(), 1, labels=("1",)), find_file(root))
     assert find_file(root).read_bytes() == before
 
@@ -182,10 +188,19 @@ def test_the_commands_write_such_a_file_and_tell_what_is_committed(checkout: Che
     journal = fill(Journal(checkout.root / "verdicts" / "journal.sqlite"))
     fill(journal, model="openai:x", spec="openai:x")
     path = checkout.root / "data" / "verdicts" / "m.parquet"
-    done = checkout.run("verdicts", "export", str(path), "--model", SPEC)
+    done = checkout.run("export", str(path), "--model", SPEC, call=main)
     assert (done.returncode, done.stdout) == (0, f"3 rows in {path}, 3 of them new\n"), done.stderr
-    other = checkout.run("verdicts", "export", "README.md")
-    assert (other.returncode, "FILE is README.md; expected a name that ends in" in other.stderr) == (2, True)
+    for words, message in (("export README.md", "FILE is README.md; expected a name that ends in"),
+                           ("export-losses x.parquet", "nothing to write"), ("import x.sqlite", "x.sqlite: no journal"),
+                           (f"import {checkout.root}/papers/made_up.csv", "made_up.csv: no journal")):  # fmt: skip
+        refused = checkout.run(*words.split(), call=main)
+        assert (refused.returncode, message in refused.stderr) == (2, True), refused.stderr
+    alter(path, lambda rows: [rows[0] | {"text": "so"}, *rows[1:]])
+    for where, words in ((journal.path, "0 new completions imported; 1 stayed as they were, which differ\n"),
+                         (checkout.root / "other.sqlite", "3 new completions imported\n")):  # fmt: skip
+        done = checkout.run("import", str(path), call=main, NFQA_JOURNAL=str(where))
+        assert (done.returncode, done.stdout) == (0, words), done.stderr
+    assert "so" not in {line["text"] for line in journal.list_lines()}
     lines = checkout.run("status", "made_up/first", PRICE_IN="1", PRICE_OUT="1").stdout.splitlines()
     assert "committed: data/verdicts/m.parquet, at no cost" in lines
     assert not [line for line in lines if "price" in line and "committed" in line]
@@ -210,8 +225,7 @@ def open_tiny(folders: dict[str, Path], tmp_path: Path) -> Callable[..., Evaluat
 
 
 def commit(folder: Path, store: str = "losses") -> str:
-    rows = list_losses(folder / f"{store}.sqlite", made_by=evaluator.hash_losses_code())
-    return LOSSES.merge(folder / "committed.parquet", rows)
+    return merge_rows(LOSSES, folder / "committed.parquet", list_losses(folder / f"{store}.sqlite"))
 
 
 @pytest.mark.parametrize("way", [PAPER, RELEASED])
@@ -224,7 +238,8 @@ def test_committed_losses_stand_in_for_the_model_whatever_the_code(open_tiny, tm
     assert read.score(ITEMS, way) == made
     assert read.find_committed(ITEMS[0], ITEMS[0].targets[1], way) == made[0][1]
     assert read.find_committed(ITEMS[0], "never scored", way) is None
-    assert commit(tmp_path, "elsewhere").endswith(f"5 rows in {tmp_path}/committed.parquet, 0 of them new")
+    with pytest.raises(ValueError, match="nothing to write"):
+        commit(tmp_path, "elsewhere")  # what was read was not made
     monkeypatch.setattr(Pretrained, "template", property(lambda _: pytest.fail("the model was looked for")))
     assert open_tiny("elsewhere").score(ITEMS, way) == made
 
@@ -233,12 +248,12 @@ def test_one_s_own_losses_come_before_committed_ones_and_are_never_written_over_
     made = open_tiny().score(ITEMS, PAPER)
     commit(tmp_path)
     path = tmp_path / "committed.parquet"
-    rows = LOSSES._read_file(path, "")
-    LOSSES._write(path, [row | {"nats": 1.0} for row in rows])
+    rows = read_rows(path)
+    write_rows(LOSSES, path, [row | {"nats": 1.0} for row in rows])
     assert open_tiny().score(ITEMS, PAPER) == made
     assert {loss.nats for row in open_tiny("elsewhere").score(ITEMS, PAPER) for loss in row} == {1.0}
-    assert commit(tmp_path).endswith("0 of them new; 5 stayed as they were, which differ here")
-    LOSSES._write(path, [rows[0] | {"nats": math.nan}])
+    assert commit(tmp_path).endswith("0 of them new; 5 stayed as they were, which differ")
+    write_rows(LOSSES, path, [rows[0] | {"nats": math.nan}])
     with pytest.raises(ValueError, match=r"committed\.parquet, row 1: no model gives .*git checkout"):
         open_tiny()
 
@@ -284,9 +299,8 @@ def judged(checkout: Checkout, folders: dict[str, Path]) -> Checkout:
     items = [Restated(a.text, (question.text,)) for question in questions.questions for a in question.answers]
     store = find_cache(checkout.root, "losses")
     Evaluator(parse_role("evaluator", roles["EVALUATOR"]), device="cpu", store=store).score(items, PAPER)
-    for words in ("export data/verdicts/m.parquet", "losses data/losses/m.parquet"):
-        action, name = words.split()
-        done = checkout.run("verdicts", action, str(checkout.root / name))
+    for words in ("export data/verdicts/m.parquet", "export-losses data/losses/m.parquet"):
+        done = checkout.run(*words.split(), call=main)
         assert done.returncode == 0, done.stderr
     shutil.rmtree(checkout.root / "verdicts")
     store.unlink()
@@ -296,13 +310,13 @@ def judged(checkout: Checkout, folders: dict[str, Path]) -> Checkout:
 def change_rows(root: Path, what: str, change: Callable[[dict], dict]) -> None:
     """Change the rows of a kind of file."""
     form, path = {"verdicts": VERDICTS, "losses": LOSSES}[what], root / "data" / what / "m.parquet"
-    form._write(path, [change(row) for row in form._read_file(path, "")])
+    write_rows(form, path, [change(row) for row in read_rows(path)])
 
 
 @pytest.mark.slow
 def test_a_spot_check_finds_what_the_model_does_not_give(judged, one_thread):
     def check(code: int, words: str = "", **variables: str) -> str:
-        done = judged.run("spot-check", **{"N": "1000"} | variables)
+        done = judged.run("spot-check", call=main, **{"N": "1000"} | variables)
         assert (done.returncode, words in done.stdout + done.stderr) == (code, True), done.stdout + done.stderr
         return done.stdout
 
@@ -312,7 +326,7 @@ def test_a_spot_check_finds_what_the_model_does_not_give(judged, one_thread):
     check(0, "2 texts, 0 differ")
     check(2, "nothing under data/verdicts or data/losses", FRESH="1")
 
-    first = VERDICTS._read_file(judged.root / "data" / "verdicts" / "m.parquet", "")[0]
+    first = read_rows(find_file(judged.root))[0]
     moved = first | {"logprobs": [first["logprobs"][0] - 0.002, *first["logprobs"][1:]]}
     change_rows(judged.root, "verdicts", lambda row: moved if row == first else row)
     output = check(1, "largest difference 0.002, at most 0.001")

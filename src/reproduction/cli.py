@@ -52,18 +52,12 @@ def list_commands(root: Path) -> dict[str, cli.Command]:
         "accept": (accept, some),
         "claims": (claims, {}),
         "figures": (figures, some),
-        "spot-check": (spot_check, some),
         "report": (report, {}),
         "fetch": (fetch, {}),
         "debates": (debates, {
             "--documents": {"help": "folder of .txt, .md, .html or .jsonl documents", "type": Path},
             "--labels": {"help": "CSV of people's labels: item, annotator, label, optional task", "type": Path},
             "file": {"help": "file of {question} lines", "type": Path},
-        }),
-        "verdicts": (verdicts, {
-            "action": {"choices": ("export", "import", "losses")},
-            "file": {"help": "Parquet file to write, or journal or Parquet file to import", "type": Path},
-            "--model": {"help": "for export: beginning of the identity of the models to export", "default": ""},
         }),
     }  # fmt: skip
     installed = cli.list_commands()
@@ -77,7 +71,7 @@ def list_commands(root: Path) -> dict[str, cli.Command]:
 def _run(root: Path, command: Command, arguments: argparse.Namespace) -> int:
     """Run a command with Make's variables, checked."""
     options = RunOptions()
-    if command not in (verdicts, make):  # which read none
+    if command is not make:  # which reads none
         roles: dict[Command, list[str]] = {debates: ["searcher", "generator"]}
         questions = "" if command in roles else read_questions()  # of these commands it is a file
         names = getattr(arguments, "artefacts", [])
@@ -197,19 +191,6 @@ def debates(root: Path, options: RunOptions, arguments: argparse.Namespace) -> i
     return make_debates(root, options, arguments.file, arguments.documents, **settings)
 
 
-def verdicts(root: Path, _: RunOptions, arguments: argparse.Namespace) -> int:
-    """Write the journal or losses as Parquet, or merge another journal into this one."""
-    from reproduction.judging import export_rows, import_journal
-
-    if str(arguments.file) == ".":
-        raise ValueError("no file is named; set FILE, as in `make export-verdicts FILE=data/verdicts/NAME.parquet`")
-    if arguments.action == "import":
-        print(import_journal(root, arguments.file))
-    else:
-        print(export_rows(root, arguments.file, arguments.action, arguments.model))
-    return 0
-
-
 def check(root: Path, options: RunOptions, arguments: argparse.Namespace) -> int:
     """Compare results with the published values and with the reference."""
     from reproduction.check import check_published, compare_reference, say_made, say_moved
@@ -288,17 +269,6 @@ def figures(root: Path, options: RunOptions, arguments: argparse.Namespace) -> i
     count = sum(redraw_figure(paper, name, place, options) for paper, name in tqdm(chosen, "figures"))
     print(f"{count} figures drawn from results into {place.work.relative_to(root)}/drawn/")
     return 0
-
-
-def spot_check(root: Path, options: RunOptions, arguments: argparse.Namespace) -> int:
-    """Compute a random few of the committed verdicts and losses again, and compare."""
-    from random import randrange
-
-    from reproduction.spot_check import check_spots
-
-    size = read_count("N", "how many to compute again") or 100
-    seed = read_count("SEED", "the seed of an earlier spot check") or randrange(1, 10**6)  # noqa: S311 - no secret
-    return int(not check_spots(root, options, arguments.artefacts, size=size, seed=seed))
 
 
 def report(root: Path, options: RunOptions, _: argparse.Namespace) -> int:

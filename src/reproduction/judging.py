@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nfqa.judge.asking import Asker
-from nfqa.judge.committed_verdicts import VERDICTS, import_verdicts, open_committed
+from nfqa.judge.committed_verdicts import open_committed
 from nfqa.judge.journal import Journal
 from nfqa.judge.limits import Limits
 from nfqa.judge.prompts import PromptSet
@@ -97,32 +97,3 @@ def read_prompt_set(root: Path, name: str) -> PromptSet:
             raise UnreachableError(f"{error}, or ask by this project's own prompts (PROMPTS=own)") from None
 
     return PromptSet(folder, bring=bring)
-
-
-def export_rows(root: Path, file: Path, what: str, model: str) -> str:
-    """Write the journal's verdicts of models whose identity begins with `model`, or "losses", beside a Parquet file's.
-
-    Returns: what became of it. Raises: ValueError for a file of another kind, or where there is nothing to write.
-    """
-    if file.suffix != ".parquet":
-        raise ValueError(f"FILE is {file}; expected a name that ends in .parquet (a journal is handed on by a copy)")
-    if what == "losses":
-        from nfqa.models.committed_losses import LOSSES, list_losses
-        from nfqa.models.evaluator import hash_losses_code
-        from reproduction.place import find_cache
-
-        form, rows = LOSSES, list_losses(find_cache(root, "losses"), made_by=hash_losses_code())
-    else:
-        path = find_journal(root)
-        lines = Journal(path).list_lines() if path.is_file() else []
-        form, rows = VERDICTS, [line for line in lines if line["model"].startswith(model)]
-    if not rows:
-        raise ValueError(f"there is nothing to write to {file}: no {what} of MODEL={model!r}")
-    return form.merge(file, rows)
-
-
-def import_journal(root: Path, file: Path) -> str:
-    """Take in another journal, or a Parquet file of verdicts. Returns: what became of it. Raises: `import_verdicts`."""
-    new, differing = import_verdicts(Journal(find_journal(root)), file)
-    stayed = f"; {differing:,} stayed as they were, which differ there" if differing else ""
-    return f"{new:,} new completions imported{stayed}"

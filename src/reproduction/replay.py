@@ -50,8 +50,8 @@ def redraw_figure(paper: Paper, name: str, place: Place, options: RunOptions) ->
 def count_asked(paper: Paper, name: str, place: Place, options: RunOptions, recorder: Any = None) -> Tally:
     """What an artefact would ask language models, by its cells tagged `ask`, run dry: counted, nothing asked.
 
-    Args: recorder: as `reproduction.roles.Roles` has it. Where it draws losses too, the cells between are run as far as
-        they need neither vectors nor values.
+    Args: recorder: as `reproduction.roles.Roles` has it. For its losses the cells between are run too, as far as they
+        need neither vectors nor values.
     """
     artefact = paper.artefacts[name]
     parameters = choose_parameters(paper, name, options, place.work / "scratch" / "dry")
@@ -59,7 +59,7 @@ def count_asked(paper: Paper, name: str, place: Place, options: RunOptions, reco
         names = _run_cells(artefact.path, {"parameters", "setup"}, {}, parameters)
         names["lab"].dry, names["lab"].recorder = True, recorder
         _run_cells(artefact.path, {"ask"}, names)
-        if recorder and recorder.draws_losses and "evaluator" in artefact.roles:
+        if recorder and "evaluator" in artefact.roles:
             names["lab"].embedder = None  # a cell that needs vectors may take minutes, and ends it
             with suppress(Exception):  # as does one that can't go on without values, or a recorder that has enough
                 _run_cells(artefact.path, {_SCORES}, names)

@@ -1,4 +1,4 @@
-"""Parquet files in git of what a language model gave: read whole, checked, and never replaced in silence."""
+"""Parquet files in git of what a language model gave, read whole and checked; `tools/verdicts.py` writes them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from nfqa.files.paths import write_atomically
 
 _MAY_LACK = ("logprobs", "verdict")
 
@@ -37,26 +35,12 @@ class RowFormat:
             for number, row in enumerate(self._read_file(path, advice), 1):
                 if not self.can_be(row):
                     raise ValueError(f"{path}, row {number}: no model gives such numbers; {advice}")
-                if self._contradicts(rows.setdefault(self.find_key(row), row), row):
+                if self.contradicts(rows.setdefault(self.find_key(row), row), row):
                     raise ValueError(f"{path}, row {number}: it contradicts another row of the same key; {advice}")
         return rows
 
-    def merge(self, path: Path, rows: Iterable[dict[str, Any]]) -> str:
-        """Write rows beside those that a file holds, which stay as they are, in the order of their keys.
-
-        Returns: what became of it, in words. Raises: ValueError as `read`, of the file's rows or the new ones.
-        """
-        rows = list(rows)
-        if impossible := sum(not self.can_be(row) for row in rows):
-            raise ValueError(f"{path} stays as it is: no model gives the numbers of {impossible:,} new rows")
-        merged = self.read([path] if path.is_file() else [])
-        before = len(merged)
-        differing = sum(self._contradicts(merged.setdefault(self.find_key(row), row), row) for row in rows)
-        self._write(path, [{name: merged[key][name] for name in self.columns} for key in sorted(merged)])
-        stayed = f"; {differing:,} stayed as they were, which differ here" if differing else ""
-        return f"{len(merged):,} rows in {path}, {len(merged) - before:,} of them new{stayed}"
-
-    def _contradicts(self, one: dict[str, Any], other: dict[str, Any]) -> bool:
+    def contradicts(self, one: dict[str, Any], other: dict[str, Any]) -> bool:
+        """Whether two rows of one key differ."""
         return any(one[name] != other[name] for name in self.compared)
 
     def _read_file(self, path: Path, advice: str) -> list[dict[str, Any]]:
@@ -65,24 +49,17 @@ class RowFormat:
 
         try:
             table = parquet.ParquetFile(path, page_checksum_verification=True).read()
-            if not table.schema.equals(self._schema):
-                texts = [", ".join(f"{each.name} ({each.type})" for each in s) for s in (table.schema, self._schema)]
+            if not table.schema.equals(self.schema):
+                texts = [", ".join(f"{each.name} ({each.type})" for each in s) for s in (table.schema, self.schema)]
                 raise ValueError(f"{path}: its columns are {texts[0]}; expected {texts[1]}; {advice}")
             return table.to_pylist()
         except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             first = str(error).partition("\n")[0]
             raise ValueError(f"{path}: no Parquet file, or a damaged one ({first}); {advice}") from None
 
-    def _write(self, path: Path, rows: list[dict[str, Any]]) -> None:
-        import pyarrow
-        from pyarrow import parquet
-
-        with write_atomically(path) as scratch:
-            table = pyarrow.Table.from_pylist(rows, self._schema)
-            parquet.write_table(table, scratch, compression="zstd", compression_level=19, write_page_checksum=True)
-
     @property
-    def _schema(self) -> Any:
+    def schema(self) -> Any:
+        """The columns as pyarrow has them."""
         import pyarrow
 
         types = {name: pyarrow.type_for_alias(kind.removesuffix("s")) for name, kind in self.columns.items()}

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -67,17 +67,6 @@ class Store:
         query = f"INSERT INTO {self._table} VALUES ({marks}) ON CONFLICT (key) DO NOTHING"  # noqa: S608 - a name of ours
         with self._explain(), self._lock, self._db:
             return max(0, self._db.executemany(query, rows).rowcount)
-
-    def read_other(self, path: Path) -> list[tuple]:
-        """All rows of the same table in another file, which stays as it is.
-
-        Raises: ValueError naming the other file where it can't be read, or has no such table.
-        """
-        explain = _explain_sqlite(path, f"store of {self._table}", "name another file")
-        with explain, closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as other:
-            if [row[1] for row in other.execute(f"PRAGMA table_info({self._table})")] != ["key", *self._columns]:
-                raise sqlite3.DatabaseError("it has no such table")
-            return other.execute(f"SELECT * FROM {self._table}").fetchall()  # noqa: S608 - a name of ours
 
     def forget(self) -> None:
         """Delete all rows of a store without a file."""

@@ -51,24 +51,10 @@ def open_committed(files: Sequence[Path], cache: Path) -> Journal | None:
     digest = hashlib.sha256("".join(map(hash_file, files)).encode()).hexdigest()[:16]
     journal = Journal(cache / f"verdicts-{digest}.sqlite", paid=False)
     if not journal.count():  # filled at once: of two processes that make it, one adds nothing
-        journal.add(_read_files(files), "committed")
+        journal.add(read_verdicts(files), "committed")
     return journal
 
 
-def import_verdicts(journal: Journal, path: Path) -> tuple[int, int]:
-    """Take in the completions of another journal's file, or of a Parquet file of verdicts; what is kept stays.
-
-    Returns: how many were new, and how many stayed as they were, which differ there.
-    Raises: ValueError for a file of another kind, a damaged one, one whose keys don't follow from its fields, or with
-        numbers that no model gives; nothing is taken in then.
-    """
-    lines = _read_files([path]) if path.suffix == ".parquet" else [*journal.read_other(path).values()]
-    if impossible := sum(not _can_be(line) for line in lines):
-        raise ValueError(f"{path}: no model gives the numbers of {impossible:,} completions; nothing is imported")
-    present = {line["key"]: line for line in journal.list_lines()}
-    differing = sum(any(present.get(line["key"], line)[name] != line[name] for name in CONTENT) for line in lines)
-    return journal.add(lines, "imported"), differing
-
-
-def _read_files(files: Sequence[Path]) -> list[dict[str, Any]]:
+def read_verdicts(files: Sequence[Path]) -> list[dict[str, Any]]:
+    """The rows of Parquet files as a journal takes them. Raises: as `nfqa.files.committed.RowFormat.read`."""
     return [row | {"key": key, "seconds": 0.0} for key, row in VERDICTS.read(files).items()]

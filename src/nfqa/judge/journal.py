@@ -140,16 +140,6 @@ class Journal:
         """The fields of each completion but run and date, ordered by key."""
         return [_read_row(key, row) for key, *row in self._store.select("SELECT * FROM {table} ORDER BY key")]
 
-    def read_other(self, path: Path) -> dict[str, dict[str, Any]]:
-        """The completions of another journal's file by key, as `list_lines` gives them; the file stays as it is.
-
-        Raises: ValueError for a file that is no journal, and for a row whose key doesn't follow from its fields.
-        """
-        lines = {key: _read_row(key, row) for key, *row in self._store.read_other(path)}
-        if altered := sum(find_key(line) != key for key, line in lines.items()):
-            raise ValueError(f"{path}: the keys of {altered:,} completions don't follow from their fields")
-        return lines
-
     def add(self, lines: Iterable[dict[str, Any]], run: str) -> int:
         """Write completions with their keys, as `list_lines` gives them; returns how many were new."""
         common = {"run": run, "written": time.strftime("%Y-%m-%dT%H:%M:%S")}

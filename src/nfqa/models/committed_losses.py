@@ -32,10 +32,3 @@ def open_losses(store: Path | None) -> Store:
     counts = dict.fromkeys(LOSS[1:-1], "INTEGER")
     about = dict.fromkeys(("model", "template", "made_by"), "TEXT")
     return Store(store, "losses", nats="REAL", **counts, reason="TEXT", lasting="BLOB", **about)
-
-
-def list_losses(store: Path, *, made_by: str) -> list[dict[str, Any]]:
-    """The rows of a store's losses by language models. Args: made_by: the hash of the code whose losses count."""
-    columns = ", ".join(["lasting", *list(_COLUMNS)[1:]])
-    query = f"SELECT {columns} FROM {{table}} WHERE made_by = ? AND model NOT LIKE 'embedded:%'"  # noqa: S608
-    return [dict(zip(_COLUMNS, row, strict=True)) for row in open_losses(store).select(query, (made_by,))]
