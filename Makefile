@@ -12,8 +12,8 @@ endif
 ifneq ($(wildcard ../shared/data/mirror),)
 NFQA_MIRROR ?= $(abspath ../shared/data/mirror)
 endif
-READ := NFQA_MIRROR PROFILE DATA JOBS SEEDS PARAMS STRICT EMBEDDER JUDGE GENERATOR EVALUATOR RERANKER SEARCHER ANSWERS \
-	OUT METHODS ENGINE TEMPLATE QUESTIONS DOCUMENTS DOMAINS LABELS PROMPTS DECODING READING WRAPPING PAPER FRESH N SEED
+READ := NFQA_MIRROR PROFILE DATA JOBS SEEDS PARAMS STRICT EMBEDDER JUDGE GENERATOR EVALUATOR RERANKER ANSWERS \
+	OUT METHODS ENGINE TEMPLATE QUESTIONS PROMPTS DECODING READING WRAPPING PAPER FRESH N SEED
 LIMITS := CONCURRENCY MAX_REQUESTS MAX_COST PRICE_IN PRICE_OUT MAX_TOKENS
 OWN_LIMITS := $(LIMITS:%=NFQA_%)
 # The library reads limits under its own names. A name typed after make has priority; one of the environment has not.
@@ -48,7 +48,7 @@ READY_DEV := $(VENV)/ready-dev-$(call hash,requirements.txt requirements-dev.txt
 PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check
 install = $(VENV)/bin/uv pip install --quiet --compile-bytecode --python $(VENV)/bin/python $(1) || $(PIP) $(1)
 
-.PHONY: train-evaluator train-judge train-coverage train-reader train-dispute export-verdicts export-losses import-verdicts spot-check help setup reproduce status check accept claims figures report lab test test-fast soak bench fetch score debates clean distclean FORCE
+.PHONY: train-evaluator train-judge train-coverage train-reader train-dispute export-verdicts export-losses import-verdicts spot-check help setup reproduce status check accept claims figures report lab test test-fast soak bench fetch score clean distclean FORCE
 
 help: ## list targets and variables
 	@echo "make TARGET [VARIABLE=value ...]"; echo
@@ -83,10 +83,6 @@ help: ## list targets and variables
 	@echo "  TEMPLATE=     for score: a new .csv file; an example table is written there"
 	@echo "  QUESTIONS=debateqa  for debateqa, debateqa/NAME, status, check, fetch: DebateQA's own questions, fetched; output: build/debateqa/"
 	@echo "  QUESTIONS=    for score, where ANSWERS holds {id, generation} lines: the file of questions, like DebateQA's test.jsonl"
-	@echo "                for debates: a file of {question} lines, like data/sample/debate_questions.jsonl"
-	@echo "  DOCUMENTS=    for debates: a folder of .txt, .html and .jsonl files, like data/sample/debate_documents"
-	@echo "  SEARCHER=     for debates: searxng:URL of your SearXNG server, instead of DOCUMENTS; such as searxng:http://localhost:8080"
-	@echo "  DOMAINS=trusted  or all: web domains of accepted documents; LABELS= a CSV of people's labels: item, annotator, label, optional task"
 	@echo "  NFQA_MIRROR=  a folder of upstream files, read instead of the network"
 	@echo "  STRICT=1      check also fails on differences within tolerance"
 	@echo "  PORT=         for lab: the port of JupyterLab"
@@ -121,10 +117,6 @@ score: $(READY) ## score your answers by every method and write a report: make s
 	@$(if $(TEMPLATE),$(RUN) template "$$TEMPLATE",$(RUN) score "$$ANSWERS" $(flags))
 
 flags = $(foreach name,OUT METHODS ENGINE EVALUATOR JUDGE EMBEDDER PROMPTS QUESTIONS,$${$(name):+--$(shell echo $(name) | tr A-Z a-z) "$$$(name)"})
-
-debates: $(READY) ## write partial answers to your questions: make debates QUESTIONS=my.jsonl DOCUMENTS=folder or SEARCHER=searxng:URL [GENERATOR=...]
-	@test -n "$${QUESTIONS:-}" || { echo "error: no file is named; use make debates QUESTIONS=data/sample/debate_questions.jsonl DOCUMENTS=data/sample/debate_documents" >&2; exit 2; }
-	@$(RUN) debates "$$QUESTIONS" $${DOCUMENTS:+--documents "$$DOCUMENTS"} $${LABELS:+--labels "$$LABELS"}
 
 status: $(READY) ## list each artefact as fresh or stale, with the reason, the last run time and missing roles
 	@$(RUN) status
@@ -216,8 +208,8 @@ FORCE:
 .DEFAULT:
 	@echo "error: there is no target $@; make help lists targets, make status lists artefacts such as linkage/table_02" >&2; exit 2
 
-clean: ## remove build/ and caches; keeps results/, figures/, and what your files gave: build/scores/, answers/, debates/
-	@test ! -d build || find build -mindepth 1 -maxdepth 1 ! -name scores ! -name answers ! -name debates -exec rm -rf {} +
+clean: ## remove build/ and caches; keeps results/, figures/, and what your files gave: build/scores/, answers/
+	@test ! -d build || find build -mindepth 1 -maxdepth 1 ! -name scores ! -name answers -exec rm -rf {} +
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 distclean: clean ## remove build/, caches and the virtual environment

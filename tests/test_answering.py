@@ -14,13 +14,14 @@ from test_prompts import use_own
 from tiny_models import make_tiny_model
 
 import nfqa
+from nfqa.files.readers import read_questions
 from nfqa.judge.answering import answer_questions
 from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
 from nfqa.models.chat import Decoding, Failure, Reply, Request
 from nfqa.models.roles import parse_role
 from reproduction.data.load import load
-from reproduction.debates.answering import Answered, read_answer_files
+from reproduction.debates.answering import Answered, hash_folder, read_answer_files
 
 QUESTIONS = {"1": "Should primary schools abolish homework?", "2": "Do zoos do more good than harm?"}
 
@@ -102,6 +103,38 @@ def test_what_is_odd_in_files_made_elsewhere_is_counted(tmp_path: Path) -> None:
 def test_files_that_can_not_be_meant_are_refused(tmp_path: Path, files: dict[str, list[object]], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         read_answer_files(write(tmp_path / "answers", **files), QUESTIONS)
+
+
+def test_a_folder_s_hash_is_of_its_names_and_contents_but_hidden_ones(tmp_path: Path) -> None:
+    folder = write(tmp_path / "answers", a=[], b=[])
+    before = hash_folder(folder)
+    (folder / ".hidden").touch()
+    assert hash_folder(folder) == before
+    (folder / "b.jsonl").rename(folder / "c.jsonl")
+    renamed = hash_folder(folder)
+    (folder / "c.jsonl").write_text("more")
+    assert len({before, renamed, hash_folder(folder)}) == 3
+
+
+def test_questions_have_an_id_by_line(tmp_path: Path) -> None:
+    path = tmp_path / "q"
+    path.write_text('{"question": "Should  a?"}\n\n{"id": 7, "question": "b?", "partial_answers": []}\n')
+    assert read_questions(path).to_numpy().tolist() == [["q1", "Should a?"], ["7", "b?"]]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"question": "a?"}\n{"question": "a?"}', "line 2: question is that of line 1"),
+        ('{"question": " "}', "line 1: question"),
+        ("", "holds no question"),
+        ('{"prompt": "a?"}', r"'prompt'; did you mean question\?"),
+    ],
+)
+def test_wrong_questions_are_refused(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "q").write_text(content)
+    with pytest.raises(ValueError, match=message):
+        read_questions(tmp_path / "q")
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def test_scores_are_the_model_s_own_and_order_documents(tmp_path: Path) -> None:
         logits = [float(model(**tokenizer(*pair, return_tensors="pt")).logits) for pair in PAIRS]
     np.testing.assert_allclose(found, 1 / (1 + np.exp(-np.array(logits))), rtol=1e-4)
     texts = pd.DataFrame({"document": ["a", "b"], "text": [PAIRS[0][1], PAIRS[1][1]]})
-    ranking = pd.DataFrame({"query": "the cat", "document": ["a", "b"], "rank": [1, 2], "score": 0.0, "method": "x"})
+    ranking = pd.DataFrame({"query": "the cat", "document": ["a", "b"]})
     assert rerank(ranking, texts, score, top=1).document.tolist() == ["a" if found[0] > found[1] else "b"]
 
 

@@ -8,15 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reproduction.debates.search import (
-    cut_documents,
-    find_nearest,
-    fuse_rankings,
-    rank_by_vectors,
-    rank_by_words,
-    rerank,
-    score_by_cosine,
-)
+from reproduction.debates.search import cut_documents, find_nearest, rerank, score_by_cosine
 from reproduction.debates.sourcing import choose_removed, find_near_duplicates, remove_near_duplicates
 
 TURNS = {"north": 0, "about north": 10, "east": 90, "about east": 95, "south": 180}  # degrees
@@ -88,23 +80,6 @@ def test_documents_are_cut_into_numbered_chunks() -> None:
     assert "d" not in cut.document.tolist()
 
 
-def test_bm25_ranks_by_the_best_chunk_and_leaves_out_what_shares_no_word() -> None:
-    result = rank_by_words(["cats", "morning birds", "whales"], cut_documents(DOCUMENTS, size=20), top=2)
-    rows = [["cats", "a", 1], ["cats", "b", 2], ["morning birds", "c", 1]]
-    assert result[["query", "document", "rank"]].to_numpy().tolist() == rows
-    lengths = [4, 3, 3, 2, 1]  # words of the five chunks, of which three have "cats"; "at", "in" and "the" don't count
-    idf = np.log(1 + (5 - 3 + 0.5) / (3 + 0.5))
-    np.testing.assert_allclose(result.score[0], idf / (1 + 1.5 * (0.25 + 0.75 * 3 / np.mean(lengths))), rtol=1e-6)
-
-
-def test_vectors_rank_by_cosine() -> None:
-    texts = pd.DataFrame({"document": ["n", "e", "s", "n"], "text": ["about north", "about east", "south", "north"]})
-    result = rank_by_vectors(["north", "east"], texts, Compass(), top=2)  # type: ignore[arg-type]
-    rows = [["north", "n"], ["north", "e"], ["east", "e"], ["east", "n"]]
-    assert result[["query", "document"]].to_numpy().tolist() == rows
-    np.testing.assert_allclose(result.score, np.cos(np.deg2rad([0, 95, 5, 80])), atol=1e-12)
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_the_nearest_vectors_are_those_of_a_full_sort(seed: int) -> None:
     draw = np.random.default_rng(seed)
@@ -115,20 +90,9 @@ def test_the_nearest_vectors_are_those_of_a_full_sort(seed: int) -> None:
     np.testing.assert_allclose(products, np.take_along_axis(every, places, axis=1))
 
 
-def make_ranking(method: str, *documents: str) -> pd.DataFrame:
-    rows = [("q", document, place, 0.0, method) for place, document in enumerate(documents, start=1)]
-    return pd.DataFrame(rows, columns=["query", "document", "rank", "score", "method"])
-
-
-def test_reciprocal_ranks_are_added() -> None:
-    fused = fuse_rankings(pd.concat([make_ranking("x", "a", "b", "c"), make_ranking("y", "c", "a")]), top=3)
-    assert fused.document.tolist() == ["a", "c", "b"]
-    np.testing.assert_allclose(fused.score, [1 / 61 + 1 / 62, 1 / 63 + 1 / 61, 1 / 62])
-
-
 def test_a_second_scorer_orders_by_its_best_chunk() -> None:
     texts = pd.DataFrame({"document": ["a", "a", "b"], "text": ["south", "about north", "about east"]})
-    ranking = make_ranking("x", "b", "a").assign(query="north")
+    ranking = pd.DataFrame({"query": "north", "document": ["b", "a"]})
     result = rerank(ranking, texts, score_by_cosine(Compass()), top=2)  # type: ignore[arg-type]
-    assert result[["document", "method"]].to_numpy().tolist() == [["a", "reranked"], ["b", "reranked"]]
+    assert result[["document", "rank"]].to_numpy().tolist() == [["a", 1], ["b", 2]]
     np.testing.assert_allclose(result.score, np.cos(np.deg2rad([10, 95])))

@@ -192,7 +192,7 @@ def make(tmp_path: Path) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("door", "kind", "whole"),
-    [("reproduce", "TERM", False), ("debates", "INT", True)],
+    [("reproduce", "TERM", False), ("score", "INT", True)],
     ids=["make is ended twice", "Ctrl-C twice while a server hangs"],
 )
 def test_a_door_that_is_interrupted_twice_ends(checkout: Checkout, make: list[str], door, kind, whole) -> None:
@@ -200,10 +200,9 @@ def test_a_door_that_is_interrupted_twice_ends(checkout: Checkout, make: list[st
     checkout.edit_notebook("made_up/first.ipynb", [*FIRST, STARTS, "time.sleep(600)"])
     started = checkout.root / "build" / "sample" / "scratch" / "made_up" / "first" / "started"
     with StubServer(script=["hang"] * 100) as stub:
-        command = [*make, door, "QUESTIONS=data/sample/debate_questions.jsonl", f"GENERATOR=openai:stub@{stub.url}"]
-        command += ["DOCUMENTS=data/sample/debate_documents"]
+        words = ["ANSWERS=src/nfqa/sample/answers.jsonl", "METHODS=pointwise", f"JUDGE=openai:stub@{stub.url}", "DATA="]
         process = subprocess.Popen(
-            command[: 3 if door == "reproduce" else None], cwd=PROJECT, env=checkout.environment,
+            [*make, door, *(words if door == "score" else [])], cwd=PROJECT, env=checkout.environment,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
         )  # fmt: skip
         wait_until(lambda: started.exists() or len(stub.bodies) > 2 or process.poll() is not None, 120)

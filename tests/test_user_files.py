@@ -178,7 +178,7 @@ def test_what_a_user_s_files_gave_outlives_cleaning(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").touch()
     (tmp_path / "requirements-dev.txt").touch()
     (tmp_path / "pyproject.toml").touch()
-    made = [tmp_path / "build" / name / "x.csv" for name in ("scores", "answers", "debates", "results", "cache")]
+    made = [tmp_path / "build" / name / "x.csv" for name in ("scores", "answers", "results", "cache")]
     for path in made:
         path.parent.mkdir(parents=True)
         path.touch()
@@ -186,8 +186,8 @@ def test_what_a_user_s_files_gave_outlives_cleaning(tmp_path: Path) -> None:
     for _ in range(2):
         done = subprocess.run(["make", "clean"], cwd=tmp_path, check=True, capture_output=True, text=True)
     assert done.stderr == ""
-    assert [path for path in made if path.exists()] == made[:3]
-    assert sorted(path.name for path in (tmp_path / "build").iterdir()) == ["answers", "debates", "scores"]
+    assert [path for path in made if path.exists()] == made[:2]
+    assert sorted(path.name for path in (tmp_path / "build").iterdir()) == ["answers", "scores"]
 
 
 def test_a_dry_run_writes_nothing(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,12 +54,7 @@ def list_commands(root: Path) -> dict[str, cli.Command]:
         "figures": (figures, some),
         "report": (report, {}),
         "fetch": (fetch, {}),
-        "debates": (debates, {
-            "--documents": {"help": "folder of .txt, .md, .html or .jsonl documents", "type": Path},
-            "--labels": {"help": "CSV of people's labels: item, annotator, label, optional task", "type": Path},
-            "file": {"help": "file of {question} lines", "type": Path},
-        }),
-    }  # fmt: skip
+    }
     installed = cli.list_commands()
     score_file, _, arguments = installed["score"]
     helps = {name: str(command.__doc__).partition("\n")[0].rstrip(".") for name, (command, _) in commands.items()}
@@ -72,13 +67,11 @@ def _run(root: Path, command: Command, arguments: argparse.Namespace) -> int:
     """Run a command with Make's variables, checked."""
     options = RunOptions()
     if command is not make:  # which reads none
-        roles: dict[Command, list[str]] = {debates: ["searcher", "generator"]}
-        questions = "" if command in roles else read_questions()  # of these commands it is a file
+        questions = read_questions()
         names = getattr(arguments, "artefacts", [])
         artefacts = arguments.artefacts = list_named(root, names, questions=questions)
         arguments.named = [name for name in names if name in artefacts]  # and no paper, which stands for many
-        takes, makes = roles.get(command, []), command is not report
-        options = read_options(root, artefacts, takes=takes, makes=makes, questions=questions)
+        options = read_options(root, artefacts, makes=command is not report, questions=questions)
     try:
         return command(root, options, arguments)
     except UnreachableError as error:
@@ -174,21 +167,6 @@ def status(root: Path, options: RunOptions, arguments: argparse.Namespace) -> in
         for line in plan_targets(root, stale, options):
             print(line, flush=True)
     return 0
-
-
-def debates(root: Path, options: RunOptions, arguments: argparse.Namespace) -> int:
-    """Make partial answers for a file of questions, from documents."""
-    from reproduction.debates.web_search import search_pages
-    from reproduction.making import make_debates
-
-    every, search = read_choice("DOMAINS", "trusted", "all") == "all", None
-    kind, _, url = options.find_role("searcher").partition(":")
-    if kind == "searxng":
-        if arguments.documents:
-            raise ValueError("DOCUMENTS and SEARCHER are both set; unset one of them")
-        search = search_pages(url, root / "build" / "cache", every=every)
-    settings = {"search_with": search, "labels": arguments.labels, "every": every}
-    return make_debates(root, options, arguments.file, arguments.documents, **settings)
 
 
 def check(root: Path, options: RunOptions, arguments: argparse.Namespace) -> int:

@@ -105,8 +105,7 @@ class Lab(Roles):
             answers DebateQA's questions.
         """
         from nfqa.judge.answering import answer_questions
-        from reproduction.data.own_debates import hash_folder
-        from reproduction.debates.answering import Answered, read_answer_files
+        from reproduction.debates.answering import Answered, hash_folder, read_answer_files
 
         if not files and not self.writers:
             if questions == DEBATEQA:

@@ -151,14 +151,6 @@ def read_questions() -> str:
     return read_choice("QUESTIONS", "", DEBATEQA)
 
 
-def name_folder(options: RunOptions, answers: str, questions: str = "") -> str:
-    """STEM-HASH, the hash of the files' resolved paths, then what is overridden: no two files share a folder."""
-    digest = hashlib.sha256(os.fsencode(f"{answers}\n{questions}")).hexdigest()[:8]
-    stem = Path(answers).stem.strip(". ")[:40] or "answers"
-    changed = (options.variant, options.data, "" if options.variant else options.profile)
-    return "-".join([stem, digest, *(part for part in changed if part not in ("", "full"))])
-
-
 def _shorten(value: Any) -> str:
     """What a folder's name says of a value, in letters, digits and "._-": of a model or file its last name alone."""
     names = re.sub(r"[a-z]+:|[^ ,]*/|@[^ ,]*", "", str(value))

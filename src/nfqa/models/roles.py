@@ -68,8 +68,6 @@ ROLES = {
         ("embedded:tiny", SMOLLM2, "hf:gpt2", "path:/models/gpt2", "path:FILE.gguf",
          "hf:OWNER/NAME/FILE.gguf"),
     ),
-    # finds documents for queries
-    "searcher": Role("embedded:local", ("embedded:local",), ("embedded:local", "searxng:http://localhost:8080")),
     "reranker": Role(  # scores how near a text is to a query
         "embedded:sentences", ("embedded:sentences",), ("hf:BAAI/bge-reranker-v2-m3", "path:/models/reranker")
     ),
@@ -80,7 +78,6 @@ _READ_TEXT = ("judge", "generator", "evaluator")  # language models, which a pac
 _PATTERNS = {  # of what stands after the kind; any name for the other kinds
     "hf": r"(?P<name>[^@]+)(?:@(?P<revision>.+)?)?",
     "openai": rf"(?P<name>@?(?:(?!://)[^@#])+(?:@[\w.-]+)?)(?:#(?P<revision>[^@#]+))?(?:@(?P<url>{_ADDRESS}))?",
-    "searxng": rf"(?P<name>{_ADDRESS})",
 }
 
 
@@ -159,7 +156,7 @@ def parse_role(role: str, spec: str, *others: str) -> RoleSpec:
     kind, _, rest = spec.partition(":")
     known, fields = ROLES[role], re.fullmatch(_PATTERNS.get(kind, "(?P<name>.+)"), rest)
     kinds = {one.partition(":")[0] for one in (*known.fixed, *known.examples)}
-    address = fields and fields.groupdict().get("name" if kind == "searxng" else "url")
+    address = fields and fields.groupdict().get("url")
     if kind not in kinds or fields is None or (address and not is_address(address)):
         safe = re.sub(r"@.*@|//.*@|\?.*", "@…@", spec, flags=re.DOTALL)  # no login, no query
         raise ValueError(

@@ -1,18 +1,13 @@
-"""Checking points of view in the place of annotators: duplicates, what is unanchored, what people or a judge reject."""
+"""Checking points of view in the place of annotators: duplicates, what is unanchored, what a judge rejects."""
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from pydantic import BeforeValidator
 
-from nfqa.files.json_lines import Extra, Item, Name, check, read_number, refuse_twin
-from nfqa.files.tables import parse_rows
 from nfqa.metrics.judging import ask_planned, read_verdict
 from nfqa.models.adapters import COVERAGE
 from nfqa.models.chat import UNSETTLED, Request
@@ -28,7 +23,6 @@ ADDRESSES = 0.3  # the cosine from which the embedder accepts a point of view: t
 # The coverage from which it accepts an explanation. Of half of Debatewise's held-out claims, nine in ten of the
 # arguments that reach it for a title have this title, where as many have another one of the same claim.
 SUPPORTS = 0.6
-REJECTIONS = 2  # labels against a point of view that remove it: DebateQA, section A.4
 
 
 def check_views(views: pd.DataFrame, embedder: Embedder, *, judge: LanguageJudge | None = None) -> Stage:
@@ -83,56 +77,3 @@ def _ask(views: pd.DataFrame, judge: LanguageJudge) -> tuple[list[str], list[str
     )
     details = details.mask(none, "no 0 or 1 could be read from the judge's reply")
     return reasons.tolist(), details.mask(verdicts.reason.isin(UNSETTLED), "the judge could not be asked").tolist()
-
-
-class _Label(Item):
-    item: Name
-    annotator: Name
-    task: Name = ""
-    label: Annotated[Literal[0, 1], BeforeValidator(read_number)]
-
-
-def read_labels(path: Path) -> pd.DataFrame:
-    """Labels of several people, a CSV of item (a point of view's id), annotator, label (1 accepts, 0 rejects).
-
-    A column task says which of several questions on the item a label answers, as DebateQA's two of each.
-    Returns: item, annotator (a number from 1, by the order of their names: no name is kept), task ("" without that
-        column), label.
-    Raises: ValueError naming the line for a missing column or cell, another label, or an item that one labels twice
-        for a task.
-    """
-    rows: list[dict[str, Any]] = []
-    seen: dict[tuple[str, str], str] = {}
-    for _, where, cells in parse_rows(str(path), path.read_bytes(), Counter()):
-        row = check(_Label, cells, where, Extra(Counter()))
-        task = f" for {row.task}" if row.task else ""
-        refuse_twin(seen, where, f"the item that {row.annotator} labels{task}", row.item)
-        rows.append(row.model_dump())
-    if not rows:
-        raise ValueError(f"{path}: holds no label; expected a CSV in UTF-8 with item, annotator, label")
-    table = pd.DataFrame(rows)
-    return table.assign(annotator=pd.factorize(table.annotator, sort=True)[0] + 1)
-
-
-def remove_rejected(views: pd.DataFrame, labels: pd.DataFrame) -> Stage:
-    """Points of view that fewer than `REJECTIONS` people reject in each task; labels of others are counted as dropped.
-
-    Args: labels: item, task, label, as `read_labels` gives them.
-    Source: DebateQA, section A.4, where three people label each for two tasks, so that two are a majority.
-    Raises: ValueError where no label is of a point of view that is there.
-    """
-    known = labels[labels["item"].isin(views["view"])]
-    if known.empty and len(views):
-        what = f"none of {len(labels)} labels is of a point of view of this run"
-        raise ValueError(f"{what}, as {views['view'].iloc[0]!r} is; use the labels of this run")
-    rejected = (known.label == 0).groupby([known["item"], known.task]).sum().groupby("item").max()
-    against = views["view"].map(rejected).fillna(0).astype(int)
-    gone = against >= REJECTIONS
-    details = [f"{count} labels against it; {REJECTIONS} remove it" for count in against[gone]]
-    strays = labels["item"].drop(known.index)
-    detail = "it was dropped by an earlier step, or is of another run"
-    dropped = [
-        list_dropped("point of view", views["view"][gone], "rejected by people", details),
-        list_dropped("label", strays, "of no point of view at hand", detail),
-    ]
-    return views[~gone].reset_index(drop=True), pd.concat(dropped, ignore_index=True)

@@ -7,35 +7,26 @@ Source: DebateQA, sections 3.1 to 3.3 and A.1 to A.4, its Algorithm 1.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from nfqa.metrics.statistics import count_reasons
 from reproduction.debates.domains import TRUSTED, add_domains
 from reproduction.debates.extract import FEWEST, extract_views, split_documents
-from reproduction.debates.search import Scorer, cut_documents, fuse_rankings, rank_by_vectors, rank_by_words, rerank
+from reproduction.debates.search import Scorer, cut_documents, rerank
 from reproduction.debates.sourcing import remove_near_duplicates
 
 if TYPE_CHECKING:
     from nfqa.models.embed import Embedder
 
 Stage = tuple[pd.DataFrame, pd.DataFrame]
-Search = Callable[[Sequence[str]], pd.DataFrame]  # queries -> query, document, address, text, rank
 DROPPED = ["unit", "item", "reason", "detail"]
 PARTS = ["id", "question", "view", "part", "document", "place", "text", "cosine"]  # of a sentence of a point of view
-FOUND, KEPT, FEWEST_DOCUMENTS = 20, 5, 3  # documents a question: looked at, kept at most, needed: the paper's last two
+KEPT, FEWEST_DOCUMENTS = 5, 3  # documents a question: kept at most, needed: the paper's
 CHUNK = 2_000  # characters
 NEAR = 0.3  # cosine of a document's best chunk from which it is about the question: ours, and not tuned
-TEST_SHARE = 1_000 / 2_941  # of the questions, as the paper's test split
-_HELD = ["document", "address", "text", "rank", "missing", "detail"]  # of a search: the last two say why no text is
-_OPENING = re.compile(
-    r"^((what|why|how|when|where|who|which|should|would|could|can|do|does|did|is|are|was|were|will|has|have|must)\b\s*)+",
-    re.IGNORECASE,
-)
 
 
 def list_dropped(
@@ -71,67 +62,6 @@ def drop_repeats(questions: pd.DataFrame, embedder: Embedder) -> Stage:
     left, removed = remove_near_duplicates(questions, embedder)
     details = [f"cosine {row.cosine:.3f} with: {row.nearest}" for row in removed.itertuples()]
     return left.reset_index(drop=True), list_dropped("question", removed.id, "near-duplicate", details)
-
-
-def expand_questions(questions: pd.DataFrame) -> pd.DataFrame:
-    """Search queries by rule: the question, and its words after the opening ones, with "for" and with "against".
-
-    Returns: id, query. Differs from: DebateQA, where a language model rewrites the question (section A.2).
-    """
-    stems = questions.question.str.rstrip("?!. ").str.replace(_OPENING, "", regex=True)
-    stems = stems.where(stems.str.strip() != "", questions.question)
-    forms = [questions.question, "arguments for " + stems, "arguments against " + stems]
-    queries = pd.concat([questions[["id"]].assign(query=form) for form in forms])
-    return queries.sort_index(kind="stable").drop_duplicates().reset_index(drop=True)
-
-
-def search_collection(
-    questions: pd.DataFrame, queries: pd.DataFrame, documents: pd.DataFrame, embedder: Embedder
-) -> Stage:
-    """The documents of a local collection nearest to each question's queries: BM25 and vectors of chunks, fused.
-
-    Args: queries: id, query; documents: document, address, text.
-    Returns: id, question, document, address, text, rank.
-    """
-    chunks = cut_documents(documents, size=CHUNK)
-    texts = list(dict.fromkeys(queries["query"]))
-    ranked = pd.concat([rank_by_words(texts, chunks, top=FOUND), rank_by_vectors(texts, chunks, embedder, top=FOUND)])
-    by_id = queries.merge(ranked, on="query", sort=False).drop(columns="query").rename(columns={"id": "query"})
-    fused = fuse_rankings(by_id, top=FOUND).rename(columns={"query": "id"})
-    results = fused[["id", "document", "rank"]].merge(documents, on="document", sort=False)
-    return questions[["id", "question"]].merge(results, on="id", sort=False), list_dropped("question", [], "")
-
-
-def search_web(questions: pd.DataFrame, queries: pd.DataFrame, search: Search) -> Stage:
-    """The documents that a search gives for each question's queries, fused by reciprocal rank; one call a question.
-
-    Args: search: may give the columns missing, why a document has no text, and detail, the same in words: these are
-        dropped before the others are ranked.
-    Returns: as `search_collection`. A question whose search fails is dropped with "search failed"; the others continue.
-    """
-    frames, failed = [pd.DataFrame(columns=["id", *_HELD], dtype=object)], {}
-    for identifier, part in queries.groupby("id", sort=False)["query"]:
-        try:
-            frames.append(search(part.tolist()).reindex(columns=_HELD).astype(object).assign(id=identifier))
-        except (ValueError, OSError, RuntimeError) as error:  # what a server or a network does, each in its own way
-            failed[identifier] = [*str(error).splitlines(), type(error).__name__][0][:200]
-    results = pd.concat(frames, ignore_index=True).fillna({"missing": "", "detail": ""})
-    results = results.infer_objects().astype({"rank": float, "missing": str, "detail": str})
-    empty = results.text.str.strip() == ""
-    gone = results[empty].drop_duplicates(["id", "document"])
-    gone = gone.assign(missing=gone.missing.replace("", "no text"))
-    details = gone.detail.replace("", "it came without a text")
-    texts = results[~empty].drop_duplicates(["id", "document"])[["id", "document", "address", "text"]]
-    fused = fuse_rankings(results[~empty].rename(columns={"id": "query"}), top=FOUND).rename(columns={"query": "id"})
-    ranked = questions[["id", "question"]].merge(fused[["id", "document", "rank"]].merge(texts), on="id", sort=False)
-    none = questions.id[~questions.id.isin([*ranked.id, *failed])]
-    counts = gone.id.value_counts().reindex(none, fill_value=0)
-    dropped = [
-        list_dropped("question", failed, "search failed", failed.values()),
-        list_dropped("document", gone.id + ": " + gone.document, "", details).assign(reason=gone.missing.array),
-        list_dropped("question", none, "no document found", counts.map("{} found, none with a text".format)),
-    ]
-    return ranked, pd.concat(dropped, ignore_index=True)
 
 
 def keep_trusted(documents: pd.DataFrame, *, every: bool = False) -> Stage:
@@ -193,33 +123,13 @@ def extract_parts(documents: pd.DataFrame, embedder: Embedder, **options: int) -
     return parts.assign(view=parts.id + "." + parts["view"].str.replace(r"(?s).*\.", "", regex=True))[PARTS]
 
 
-def keep_debatable(questions: pd.DataFrame, parts: pd.DataFrame, *, fewest: int = FEWEST) -> Stage:
-    """The rows of questions with at least `fewest` points of view (DebateQA, section A.3); the others are dropped.
+def keep_debatable(questions: pd.DataFrame, parts: pd.DataFrame) -> Stage:
+    """The rows of questions with at least `FEWEST` points of view (DebateQA, section A.3); the others are dropped.
 
     Args: parts: id, view, and any columns: one row per sentence, or per point of view.
     """
     views = parts.groupby("id")["view"].unique().reindex(questions.id, fill_value=())
-    few = views[views.map(len) < fewest]
-    details = [f"{len(names)} left ({', '.join(names) or 'none'}); {fewest} needed" for names in few]
-    reason = f"fewer than {fewest} points of view" if fewest > 1 else "no point of view left"
+    few = views[views.map(len) < FEWEST]
+    details = [f"{len(names)} left ({', '.join(names) or 'none'}); {FEWEST} needed" for names in few]
+    reason = f"fewer than {FEWEST} points of view"
     return parts[~parts.id.isin(few.index)].reset_index(drop=True), list_dropped("question", few.index, reason, details)
-
-
-def split_questions(identifiers: Sequence[str]) -> pd.DataFrame:
-    """Each id's split, test or dev: round(n · `TEST_SHARE`) drawn for the test split without replacement."""
-    chosen = np.random.default_rng(0).permutation(len(identifiers))[: round(TEST_SHARE * len(identifiers))]
-    split = np.where(np.isin(np.arange(len(identifiers)), chosen), "test", "dev")
-    return pd.DataFrame({"id": list(identifiers), "split": split})
-
-
-def count_funnel(steps: Sequence[tuple[str, str, int]], dropped: pd.DataFrame) -> pd.DataFrame:
-    """What each step is given, keeps and drops, with the reasons.
-
-    Args: steps: step, unit and how many the step was given, in order; dropped: step, and as every step gives it.
-    Returns: step, unit, given, kept, dropped, reasons ("near-duplicate 2; ...").
-    """
-    rows = []
-    for step, unit, total in steps:
-        reasons = dropped.reason[(dropped.step == step) & (dropped.unit == unit)]
-        rows.append((step, unit, total, total - len(reasons), len(reasons), count_reasons(reasons)))
-    return pd.DataFrame(rows, columns=["step", "unit", "given", "kept", "dropped", "reasons"])

@@ -13,7 +13,7 @@ from pydantic import Field
 from nfqa.files.json_lines import LooseItem, Text, check
 from nfqa.metrics.coverage import split_answer
 from reproduction.debates.extract import split_documents
-from reproduction.debates.pipeline import PARTS, Stage, expand_questions, list_dropped, say_cosine
+from reproduction.debates.pipeline import PARTS, Stage, list_dropped, say_cosine
 
 if TYPE_CHECKING:
     from nfqa.judge.asking import Asker
@@ -30,22 +30,6 @@ Point = tuple[int, str, tuple[int, ...]]  # place in the reply, text, numbers of
 class _Point(LooseItem):
     point_of_view: Text
     documents: Annotated[list[int], Field(min_length=1)]
-
-
-def write_queries(questions: pd.DataFrame, generator: Asker, prompts: PromptSet) -> Stage:
-    """Search queries that a language model writes, one a line, the question first; by rule where no reply came.
-
-    Returns: id, query; where no reply came, a query is dropped. Source: DebateQA, section A.2, in this project's words.
-    """
-    replies = generator.write([prompts.render("write_queries", question=question) for question in questions.question])
-    rules = expand_questions(questions).groupby("id", sort=False)["query"].agg(list)
-    rows, lost = [], []
-    for identifier, question, reply in zip(questions.id, questions.question, replies, strict=True):
-        lines = [line.strip() for line in (reply or "").splitlines() if line.strip()]
-        rows += [(identifier, query) for query in dict.fromkeys([question, *lines[:5]] if lines else rules[identifier])]
-        lost += [identifier] if reply is None else []
-    dropped = list_dropped("query", lost, "no query came", "the generator gave no text: its queries are made by rule")
-    return pd.DataFrame(rows, columns=["id", "query"]), dropped
 
 
 def write_parts(documents: pd.DataFrame, generator: Asker, prompts: PromptSet, embedder: Embedder) -> Stage:

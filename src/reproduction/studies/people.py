@@ -189,15 +189,12 @@ def measure_krippendorff_alpha(ratings: ArrayLike) -> float:
     return float(alpha(pd.DataFrame(shared), distance="ordinal").alpha)
 
 
-def measure_kappa(
-    labels: pd.DataFrame, column: str, *, items: Sequence[str], raters: Literal["usual", "most"] = "usual"
-) -> pd.DataFrame:
+def measure_kappa(labels: pd.DataFrame, column: str, *, items: Sequence[str]) -> pd.DataFrame:
     """Fleiss' kappa of labels, which needs equally many of each item.
 
-    Args: labels: one row per label, in the column `column`; items: the columns that name what is labelled; raters: over
-        the items that the "usual" number of raters labelled, or the highest ("most").
-    Returns: one row: statistic `fleiss_kappa`, value (NaN with one rater an item), n (items), dropped (items that
-        another number of raters labelled), signature.
+    Args: labels: one row per label, in the column `column`; items: the columns that name what is labelled.
+    Returns: one row: statistic `fleiss_kappa`, value (NaN with one rater an item), n (items that the usual number of
+        raters labelled), dropped (items that another number labelled), signature.
     Source: Fleiss (1971), by statsmodels. Differs from: it gives NaN with a warning where all labels are the same, as
         nothing could disagree; here without one.
     """
@@ -205,7 +202,7 @@ def measure_kappa(
 
     each = labels.groupby(list(items))[column].agg(list)
     counts = each.str.len()
-    count = counts.max() if raters == "most" else counts.mode()[0]
+    count = counts.mode()[0]
     rated = each[counts == count]
     table, categories = aggregate_raters(rated.tolist())
     kappa = float(fleiss_kappa(table)) if count > 1 and len(categories) > 1 else np.nan
