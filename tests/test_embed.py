@@ -20,7 +20,6 @@ from nfqa.models import vectors
 from nfqa.models.causal_lm import CausalLM
 from nfqa.models.embed import Embedder
 from nfqa.models.evaluator import Evaluator
-from nfqa.models.reranker import open_cross_encoder
 from nfqa.models.roles import parse_role
 
 LONGEST = 16  # the tiny model's limit: [CLS], 14 words, [SEP]
@@ -35,21 +34,21 @@ TEXTS = [
 ]
 
 
-def make_bert(folder: Path, kind: str, *, longest: int = LONGEST, seed: int = 0, **options: Any) -> None:
-    """Save a two-layer random BERT over WORDS, of a class of transformers by name, and its tokenizer."""
+def make_bert(folder: Path, seed: int) -> None:
+    """Save a two-layer random BERT over WORDS, and its tokenizer."""
     import torch
     import transformers
 
     folder.mkdir(parents=True, exist_ok=True)
     vocabulary = folder / "vocab.txt"
     vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]))
-    tokenizer = transformers.BertTokenizerFast(vocab=str(vocabulary), model_max_length=longest)
+    tokenizer = transformers.BertTokenizerFast(vocab=str(vocabulary), model_max_length=LONGEST)
     torch.manual_seed(seed)
     config = transformers.BertConfig(
         vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=48,
-        max_position_embeddings=longest + 8, initializer_range=0.4, **options,
+        max_position_embeddings=LONGEST + 8, initializer_range=0.4,
     )  # fmt: skip
-    getattr(transformers, kind)(config).eval().save_pretrained(folder)
+    transformers.BertModel(config).eval().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
 
@@ -58,7 +57,7 @@ def make_model(folder: Path, seed: int = 0) -> str:
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
-    make_bert(folder / "bert", "BertModel", seed=seed)
+    make_bert(folder / "bert", seed)
     model = SentenceTransformer(modules=[Transformer(str(folder / "bert")), Pooling(32)], device="cpu")
     model.max_seq_length = LONGEST
     model.save(str(folder / "model"))
@@ -199,7 +198,6 @@ def test_queries_stand_behind_the_prompt_that_the_model_publishes_for_them_and_t
 
 HUB_MODELS = {
     "embedder": lambda: Embedder("hf:a/b").embed_sentences(["a"]),
-    "reranker": lambda: open_cross_encoder(parse_role("reranker", "hf:a/b")),
     "judge": lambda: CausalLM(parse_role("judge", "hf:a/b")).identity,
     "evaluator": lambda: Evaluator(parse_role("evaluator", "hf:a/b")).chats,
 }

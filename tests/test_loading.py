@@ -18,7 +18,6 @@ from nfqa.models.causal_lm import CausalLM
 from nfqa.models.chat import Decoding, Request
 from nfqa.models.embed import Embedder
 from nfqa.models.evaluator import Evaluator
-from nfqa.models.reranker import open_cross_encoder
 from nfqa.models.restated import Restated
 from nfqa.models.roles import parse_role
 
@@ -27,7 +26,6 @@ ROLES: dict[str, Callable[[str], Any]] = {
     "judge": lambda spec: list(CausalLM(parse_role("judge", spec)).answer([Request("a", labels=("1", "2"))], LOGITS)),
     "evaluator": lambda spec: Evaluator(parse_role("evaluator", spec)).score([Restated("a", ("b",))], settings()),
     "embedder": lambda spec: Embedder(spec).embed_sentences(["the cat"]),
-    "reranker": lambda spec: open_cross_encoder(parse_role("reranker", spec))([("a", "b")]),
 }
 
 
@@ -85,7 +83,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("models")
     language, sentences = make_tiny_model(folder / "language"), make_model(folder / "sentences")
     embedder = Path(sentences.removeprefix("path:"))
-    return {"judge": language, "evaluator": language, "embedder": embedder, "reranker": embedder}
+    return {"judge": language, "evaluator": language, "embedder": embedder}
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -97,7 +97,7 @@ def test_each_example_that_a_refusal_gives_can_be_used(role: str, spec: str, mon
     for name in ROLES:
         monkeypatch.delenv(name.upper(), raising=False)
     monkeypatch.setenv(role.upper(), spec)
-    assert read_options(PROJECT, [], takes=["reranker"]).roles == {role: spec}
+    assert read_options(PROJECT, []).roles == {role: spec}
     assert parse_role(role, DEFAULTS[role]).role == role
 
 

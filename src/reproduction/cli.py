@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Command = Callable[[Path, RunOptions, argparse.Namespace], int]
 USERS_ANSWERS = "linkage/use_your_own_answers"
-_NOT_OF_SCORING = ("DATA", "PROFILE", "PARAMS", "SEEDS", "READING", "DECODING", "WRAPPING", "GENERATOR", "RERANKER")
+_NOT_OF_SCORING = ("DATA", "PROFILE", "PARAMS", "SEEDS", "READING", "DECODING", "WRAPPING", "GENERATOR")
 
 
 def main(words: Sequence[str] | None = None) -> int:

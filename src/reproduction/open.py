@@ -275,7 +275,7 @@ def open_lab(identifier: str, *, data: str = "full", out: str = "", questions: s
 
     Args: identifier: PAPER/NAME; data: "full" or "sample"; out: folder for the results, "" for build/drafts, so that
         a notebook run by hand never replaces a committed result; questions: the notebook's parameter of this name, its
-        default or "debateqa"; options: role specs (embedder, evaluator, judge, generator, reranker), "" for the
+        default or "debateqa"; options: role specs (embedder, evaluator, judge, generator), "" for the
         default, and how a language model is asked, the fields of `reproduction.judging.Asking`.
     Raises: ValueError for an unknown artefact, data, questions, role or way of asking.
     """

@@ -87,13 +87,11 @@ class RunOptions:
         return find_place(root, data=self.data, profile=self.profile, variant=self.variant, questions=self.questions)
 
 
-def read_options(
-    root: Path, artefacts: Sequence[str], *, makes: bool = True, takes: Sequence[str] = (), questions: str = ""
-) -> RunOptions:
+def read_options(root: Path, artefacts: Sequence[str], *, makes: bool = True, questions: str = "") -> RunOptions:
     """Options from the environment, where Make puts its variables, checked against the artefacts of the run.
 
-    Args: makes: whether artefacts are made: PARAMS then needs to know which. takes: roles of the command itself.
-        questions: as `read_questions` gives it.
+    Args: makes: whether artefacts are made: PARAMS then needs to know which. questions: as `read_questions`
+        gives it.
     Raises: ValueError naming the variable, what it is and what was expected.
     """
     profile, data = read_choice("PROFILE", "full", "quick"), read_choice("DATA", "full", "sample")
@@ -121,7 +119,7 @@ def read_options(
     notebooks = [paper.artefacts[name].path for paper, name in chosen]
     if answers and artefacts and not any("answers" in read_parameters(notebook) for notebook in notebooks):
         raise ValueError(f"ANSWERS is set, but {' and '.join(artefacts)} does not accept ANSWERS; unset it")
-    taken = {*takes, *(role for notebook in notebooks for role in list_roles(notebook))}
+    taken = {role for notebook in notebooks for role in list_roles(notebook)}
     for role in roles.keys() - taken:  # it would change nothing and look as if it had
         raise ValueError(f"{role.upper()} is set, but no notebook of this run takes the role {role}; unset it")
     Asking(**asking)  # type: ignore[arg-type]  # refused here rather than by a notebook half a minute later

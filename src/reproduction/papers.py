@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$")]
-Role = Literal["embedder", "judge", "generator", "evaluator", "reranker"]
+Role = Literal["embedder", "judge", "generator", "evaluator"]
 DEBATEQA = "debateqa"  # the value of QUESTIONS, and of a notebook's parameter, that names DebateQA's own questions
 STAND_IN = "stand-in"  # the origin of what is measured on other data or with another model than the paper's row
 OURS = r"Measured here: (-?[0-9]+\.?([0-9]*))"  # how the reason of a difference begins: it excuses no other number

@@ -68,9 +68,6 @@ ROLES = {
         ("embedded:tiny", SMOLLM2, "hf:gpt2", "path:/models/gpt2", "path:FILE.gguf",
          "hf:OWNER/NAME/FILE.gguf"),
     ),
-    "reranker": Role(  # scores how near a text is to a query
-        "embedded:sentences", ("embedded:sentences",), ("hf:BAAI/bge-reranker-v2-m3", "path:/models/reranker")
-    ),
 }  # fmt: skip
 DEFAULTS = {name: role.default for name, role in ROLES.items()}
 _ADDRESS = r"https?://[^\s/?#@]+(?:/[^\s?#@]*)?"  # without login or query

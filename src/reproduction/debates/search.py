@@ -51,8 +51,7 @@ def find_nearest(
 def rerank(rankings: pd.DataFrame, texts: pd.DataFrame, score: Scorer, *, top: int) -> pd.DataFrame:
     """The `top` documents of each query in the order of a scorer; a document's best chunk counts.
 
-    Args: rankings: query, document; texts: document, text of its chunks; score: a cross-encoder's `predict`, for one,
-        of (query, text) pairs.
+    Args: rankings: query, document; texts: document, text of its chunks; score: of (query, text) pairs.
     Returns: query, document, rank (from 1), score (high is near), the queries in their order; of equals the first row.
     """
     pairs = rankings[["query", "document"]].merge(texts[["document", "text"]], on="document", sort=False)
