@@ -207,8 +207,8 @@ FORCE:
 .DEFAULT:
 	@echo "error: there is no target $@; make help lists targets, make status lists artefacts such as linkage/table_02" >&2; exit 2
 
-clean: ## remove build/ and caches; keeps results/, figures/, and what your files gave: build/scores/, answers/
-	@test ! -d build || find build -mindepth 1 -maxdepth 1 ! -name scores ! -name answers -exec rm -rf {} +
+clean: ## remove build/ and caches; keeps results/, figures/, and what your files gave: build/scores/, answers/, debates/
+	@test ! -d build || find build -mindepth 1 -maxdepth 1 ! -name scores ! -name answers ! -name debates -exec rm -rf {} +
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 distclean: clean ## remove build/, caches and the virtual environment
