@@ -14,6 +14,7 @@ from test_prompts import use_own
 from tiny_models import make_tiny_model
 
 import nfqa
+from nfqa.files.paths import hash_folder
 from nfqa.files.readers import read_questions
 from nfqa.judge.answering import answer_questions
 from nfqa.judge.asking import Asker
@@ -21,7 +22,7 @@ from nfqa.judge.journal import Journal
 from nfqa.models.chat import Decoding, Failure, Reply, Request
 from nfqa.models.roles import parse_role
 from reproduction.data.load import load
-from reproduction.debates.answering import Answered, hash_folder, read_answer_files
+from reproduction.debates.answering import Answered, read_answer_files
 
 QUESTIONS = {"1": "Should primary schools abolish homework?", "2": "Do zoos do more good than harm?"}
 
@@ -105,11 +106,9 @@ def test_files_that_can_not_be_meant_are_refused(tmp_path: Path, files: dict[str
         read_answer_files(write(tmp_path / "answers", **files), QUESTIONS)
 
 
-def test_a_folder_s_hash_is_of_its_names_and_contents_but_hidden_ones(tmp_path: Path) -> None:
+def test_a_folder_s_hash_is_of_its_names_and_contents(tmp_path: Path) -> None:
     folder = write(tmp_path / "answers", a=[], b=[])
     before = hash_folder(folder)
-    (folder / ".hidden").touch()
-    assert hash_folder(folder) == before
     (folder / "b.jsonl").rename(folder / "c.jsonl")
     renamed = hash_folder(folder)
     (folder / "c.jsonl").write_text("more")

