@@ -19,7 +19,7 @@ OWN_LIMITS := $(LIMITS:%=NFQA_%)
 # The library reads limits under its own names. A name typed after make has priority; one of the environment has not.
 $(foreach name,$(LIMITS),$(eval NFQA_$(name) $(if $(findstring command,$(origin $(name))),:=,?=) $($(name))))
 export $(READ) $(OWN_LIMITS)
-KNOWN := $(READ) $(LIMITS) $(OWN_LIMITS) RUN WORK ONLY MODEL PYTHON VENV TORCH_INDEX PORT FILE NAME MONTHLY CALLS KILLS RUNNER_KILLS NFQA_JOURNAL NFQA_CACHE NFQA_MODELS NFQA_UPSTREAM NFQA_DEVICE NFQA_DTYPE \
+KNOWN := $(READ) $(LIMITS) $(OWN_LIMITS) ONLY MODEL PYTHON VENV TORCH_INDEX PORT FILE NAME MONTHLY CALLS KILLS RUNNER_KILLS NFQA_JOURNAL NFQA_CACHE NFQA_MODELS NFQA_UPSTREAM NFQA_DEVICE NFQA_DTYPE \
 	NFQA_TRUST_REMOTE_CODE OPENAI_API_KEY OMP_NUM_THREADS
 unknown := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(name))))
 near = import difflib, sys; print(*difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1) or ["one of make help"])
@@ -27,18 +27,7 @@ ifneq ($(unknown),)
 $(error there is no variable $(unknown); did you mean $(shell $(PYTHON) -c '$(near)' '$(firstword $(unknown))' $(KNOWN))?)
 endif
 
-# What an artefact depends on is in its key. The commands `reproduce` and `run` write the keys of what is stale, and call
-# make again to run the notebooks by papermill: a record that is older than its key is made anew, or stays as it was.
-ifeq ($(origin WORK),command line)
-include $(WORK)/keys/pending.mk
-.PHONY: made
-made: $(MADE)
-$(MADE): $(WORK)/runs/%.json: $(WORK)/keys/%.json
-	@mkdir -p $(WORK)/scratch/$(*D)
-	@$(RUN) make $(WORK) $* > $(WORK)/scratch/$*.log 2>&1 || { mv $(WORK)/scratch/$*.log $(WORK)/scratch/$*.failed; exit 1; }
-else
 .NOTPARALLEL:
-endif
 
 hash = $(shell cat $(1) | $(PYTHON) -c 'import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest()[:16])')
 READY := $(VENV)/ready-$(call hash,requirements.txt pyproject.toml)

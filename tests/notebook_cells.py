@@ -64,7 +64,7 @@ def run_cells(notebook: Path, parameters: dict[str, Any], tags: Sequence[str] = 
 
 
 def run_all_here(place: Place, pending: Sequence[Target], progress: Progress) -> list[str]:
-    """As `reproduction.runner.run_make`, but one after another in this process."""
+    """As `reproduction.runner.run_notebooks`, but one after another in this process."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("NFQA_GIVEN", "OMP_NUM_THREADS", "PYTHONWARNINGS"):  # which are set for a process of its own
             patch.setenv(name, os.environ.get(name, ""))

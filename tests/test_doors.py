@@ -51,7 +51,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     commit_all(root)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(execute, "execute_notebook", run_here)
-        patch.setattr(runner, "run_make", run_all_here)
+        patch.setattr(runner, "run_notebooks", run_all_here)
         yield made
 
 

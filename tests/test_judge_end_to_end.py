@@ -33,7 +33,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:
     monkeypatch.setattr(execute, "execute_notebook", run_here)
-    monkeypatch.setattr(runner, "run_make", run_all_here)
+    monkeypatch.setattr(runner, "run_notebooks", run_all_here)
     root = tmp_path / "checkout"
     copy_project(root, "src", "data", "papers", "notebooks", "prompts", "models")
     checkout = Checkout(root)

@@ -148,7 +148,7 @@ def reproduce(root: Path, options: RunOptions, arguments: argparse.Namespace) ->
 
 
 def make(root: Path, _: RunOptions, arguments: argparse.Namespace) -> int:
-    """Run the notebook of an artefact whose key is written, as its rule in the Makefile does."""
+    """Run the notebook of an artefact whose key is written, in a process that `run` starts."""
     from reproduction.execute import make_artefact
 
     return make_artefact(Place(root, root / arguments.work, is_full=arguments.work == "build"), arguments.artefact)

@@ -1,4 +1,4 @@
-"""One artefact, in a process that its rule in the Makefile starts: papermill runs the notebook, its files are moved."""
+"""One artefact, in a process that the runner starts: papermill runs the notebook, its files are moved."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ def make_artefact(place: Place, identifier: str) -> int:
     parts = key.parts | {f"result {name}": hash_result(place, f"{Path(identifier).parent}/{name}") for name in read}
     record = read_record(place, identifier)
     if record and not explain_staleness(record, parts, place):
-        (place.runs / f"{identifier}.json").touch()
         return 0
     lock, stopped = place.root / "build" / "model-lock", place.work / "scratch" / "asking-failed"
     alone = lock_file(lock, "waiting for the model", wait=True) if key.fills_machine else nullcontext()

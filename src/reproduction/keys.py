@@ -33,7 +33,7 @@ _BUNDLED = (  # the project's own files, which modules read
 
 
 class Key(BaseModel):
-    """What an artefact is made from, in WORK/keys/PAPER/NAME.json: the prerequisite of its rule in the Makefile."""
+    """What an artefact is made from, in WORK/keys/PAPER/NAME.json, which the process reads that runs its notebook."""
 
     notebook: str
     parameters: dict[str, Any]  # for papermill

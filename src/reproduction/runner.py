@@ -1,15 +1,14 @@
-"""Bring artefacts up to date: write the keys of what is stale, let Make run its notebooks, say what came of it."""
+"""Bring artefacts up to date: write the keys of what is stale, run its notebooks, say what came of it."""
 
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from heapq import heapify, heappop, heappush
 from math import inf
 from pathlib import Path
@@ -68,7 +67,7 @@ def run_targets(root: Path, options: RunOptions, targets: Sequence[Target], *, j
             if wanted:
                 limit = QUICK_LIMIT if options.profile == "quick" else None
                 prepare_vectors(root, options, sorted(wanted), limit=limit, show=progress.show_embedding)
-            return run_make(place, pending, progress)
+            return run_notebooks(place, pending, progress)
 
 
 def order_targets(targets: Sequence[Target]) -> list[Target]:
@@ -81,68 +80,65 @@ def order_targets(targets: Sequence[Target]) -> list[Target]:
 
 
 def write_keys(place: Place, pending: Sequence[Target]) -> None:
-    """Write the key of each target, and which of them read which, for the Makefile."""
-    names = {target.identifier for target in pending}
-    runs = place.runs.relative_to(place.root)
-    lines = [f"MADE := {' '.join(f'{runs}/{target.identifier}.json' for target in pending)}"]
+    """Write the key of each target, which the process that runs its notebook reads."""
     for target, key in ((target, target.key) for target in pending if target.key):
         if key.size:
             print(f"{target.identifier}, {key.size}")
         write_text(place.work / "keys" / f"{target.identifier}.json", key.model_dump_json(indent=1))
-        with suppress(FileNotFoundError):  # Make goes by times: the record must be older than its key
-            os.utime(place.runs / f"{target.identifier}.json", (0, 0))
-        lines += [f"{runs}/{target.identifier}.json: {runs}/{name}.json" for name in sorted(target.reads & names)]
-    write_text(place.work / "keys" / "pending.mk", "\n".join(lines) + "\n")
 
 
-def run_make(place: Place, pending: Sequence[Target], progress: Progress) -> list[str]:
-    """Let Make bring the records of targets up to date with their keys; returns the identifiers that failed."""
-    scratch, waiting, failed = place.work / "scratch", {target.identifier: target for target in pending}, []
+def run_notebooks(place: Place, pending: Sequence[Target], progress: Progress) -> list[str]:
+    """Run the notebooks of targets whose keys are written, each in a process of its own; returns those that failed.
+
+    One starts once what it reads has ended, in the order of `pending`.
+    """
     os.environ.setdefault("NFQA_RUN", f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}")
-    environment = {name: value for name, value in os.environ.items() if "MAKE" not in name and name != "MFLAGS"}
-    run = f"RUN={shlex.quote(sys.executable)} -m reproduction".replace("$", "$$")
-    words = ["make", "-k", f"-j{progress.jobs}", run, f"WORK={place.work.relative_to(place.root)}", "made"]
-    log = scratch / "make.log"
-    with log.open("w") as file:
-        process = subprocess.Popen(words, cwd=place.root, env=environment, stdout=file, stderr=file)
-        try:
-            while waiting:
-                ended = process.poll() is not None
-                for name, target in list(waiting.items()):
-                    if (scratch / name).is_dir():
-                        progress.start(name)
-                    failure = find_outcome(place, target, ended=ended)
-                    if failure is None:
-                        continue
+    scratch, failed = place.work / "scratch", list[str]()
+    waiting = {target.identifier: target for target in pending}
+    running = dict[str, subprocess.Popen[bytes]]()
+
+    def end(name: str, failure: str) -> None:
+        progress.end(name, failed=bool(failure))
+        if failure:
+            failed.append(name)
+            tqdm.write(f"\n{name} FAILED; its last good result stays.\n{failure}\n", sys.stderr)
+
+    try:
+        while waiting or running:
+            for name, target in list(waiting.items()):
+                if missing := sorted(target.reads & {*failed}):
                     del waiting[name]
-                    progress.end(name, failed=bool(failure))
-                    if failure:
-                        failed.append(name)
-                        tqdm.write(f"\n{name} FAILED; its last good result stays.\n{failure}\n", sys.stderr)
-                progress.show(describe_running(scratch, waiting))
-                time.sleep(0 if ended else 0.2)
-            process.wait()
-        finally:
-            end_processes(RUN)  # after an interruption
-    if process.returncode and not failed:
-        raise ValueError(f"make failed: {log.read_text(errors='replace').strip()}")
+                    end(name, f"not run, because it reads {' and '.join(missing)}, which failed")
+                elif len(running) < progress.jobs and not target.reads & (waiting.keys() | running.keys()):
+                    del waiting[name]
+                    running[name] = start_notebook(place, name)
+            for name, process in list(running.items()):
+                if process.poll() is not None:
+                    del running[name]
+                    end(name, read_failure(scratch / f"{name}.log") if process.returncode else "")
+                elif (scratch / name).is_dir():  # it has the model, where it asks one
+                    progress.start(name)
+            progress.show(describe_running(scratch, running))
+            time.sleep(0.2)
+    finally:
+        end_processes(RUN)  # after an interruption
     return failed
 
 
-def find_outcome(place: Place, target: Target, *, ended: bool) -> str | None:
-    """Why a target failed, "" if it was made, None while it waits or runs."""
-    key, record = (folder / f"{target.identifier}.json" for folder in (place.work / "keys", place.runs))
-    if record.is_file() and record.stat().st_mtime_ns >= key.stat().st_mtime_ns:
-        return ""
-    log = place.work / "scratch" / f"{target.identifier}.failed"
-    if log.is_file():
-        lines = log.read_text(errors="replace").splitlines()
-        message = "\n".join(line for line in lines if not line.startswith("[IPKernelApp]"))
-        return message[-_LONGEST:] or "its process was killed, for want of memory perhaps"
-    if not ended:
-        return None
-    reads = " and ".join(sorted(target.reads))
-    return f"not run, because it reads {reads}, which failed" if reads else "it was stopped before it ended"
+def start_notebook(place: Place, name: str) -> subprocess.Popen[bytes]:
+    """A process that runs a notebook and says in a file why it failed."""
+    log = place.work / "scratch" / f"{name}.log"
+    log.parent.mkdir(exist_ok=True)
+    words = [sys.executable, "-m", "reproduction", "make", str(place.work.relative_to(place.root)), name]
+    with log.open("wb") as file:
+        return subprocess.Popen(words, cwd=place.root, stdout=file, stderr=file)
+
+
+def read_failure(log: Path) -> str:
+    """Why a notebook's process failed, by what it wrote."""
+    lines = log.read_text(errors="replace").splitlines()
+    message = "\n".join(line for line in lines if not line.startswith("[IPKernelApp]"))
+    return message[-_LONGEST:] or "its process was killed, for want of memory perhaps"
 
 
 def describe_running(scratch: Path, names: Iterable[str]) -> str:
