@@ -29,7 +29,7 @@ def targets() -> list[Target]:
 
 @dataclass
 class Run:
-    """A run as Make does it, by a clock of its own: each part needs as many seconds as `needs` says."""
+    """A run by a clock of its own: each part needs as many seconds as `needs` says."""
 
     expected: Mapping[str, float]
     needs: Mapping[str, float]

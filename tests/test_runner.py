@@ -8,11 +8,14 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import psutil
 import pytest
 from conftest import FIRST, Checkout
@@ -252,6 +255,34 @@ def test_overrides_go_to_a_folder_of_their_own(checkout: Checkout) -> None:
     assert checkout.run("report", PARAMS="value=6.0").returncode == 2
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_notebooks_run_side_by_side_and_wait_for_what_they_read(tmp_path: Path, monkeypatch, jobs: int) -> None:
+    reads = {"a": set(), "b": set(), "c": {"a"}, "d": {"b"}, "e": {"fresh"}}
+    codes = {"a": 0, "b": 3, "c": 0, "d": 0, "e": 0}
+    events: list[str] = []
+
+    def start(_: object, name: str) -> subprocess.Popen[bytes]:
+        (tmp_path / "scratch" / f"{name}.log").write_text("the reason")
+        events.append(f"start {name}")
+        return subprocess.Popen(
+            [sys.executable, "-c", f"import time; time.sleep(0.5); raise SystemExit({codes[name]})"]
+        )
+
+    monkeypatch.setattr(runner, "start_notebook", start)
+    (tmp_path / "scratch").mkdir()
+    targets = [SimpleNamespace(identifier=name, reads=names) for name, names in reads.items()]
+    progress = SimpleNamespace(
+        jobs=jobs, start=lambda _: None, show=lambda _: None, end=lambda name, failed: events.append(f"end {name}")
+    )
+    assert runner.run_notebooks(SimpleNamespace(work=tmp_path), targets, progress) == ["b", "d"]  # type: ignore[arg-type]
+    assert "start d" not in events
+    assert events.index("end a") < events.index("start c")
+    running = np.cumsum(
+        [event.startswith("start") - (event.startswith("end") and event != "end d") for event in events]
+    )
+    assert running.max() == jobs
+
+
 def record_run(root: Path, name: str) -> None:
     """Write the record of a full run that made an artefact's values as they are in build/results/."""
     file = root / "build" / "results" / "made_up" / f"{name}.csv"
@@ -300,14 +331,12 @@ def test_what_was_not_made_so_is_not_taken_over(ran: Checkout, case: str) -> Non
     assert not (ran.root / "results").exists()
 
 
-def test_a_killed_process_is_a_failure_and_a_record_of_the_future_is_none(ran: Checkout) -> None:
+def test_a_killed_process_is_a_failure_and_the_next_run_makes_it_good(ran: Checkout) -> None:
     ran.edit_notebook("made_up/first.ipynb", [*FIRST[:2], "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)"])
     killed = ran.run("run", "made_up/first")
     assert (killed.returncode, "its process was killed" in killed.stderr) == (1, True)
     assert "artefacts: 0 run, 0 fresh, 1 failed" in killed.stdout
     ran.edit_notebook("made_up/first.ipynb", FIRST)
-    record = ran.root / "build" / "sample" / "runs" / "made_up" / "first.json"
-    os.utime(record, (2e9, 2e9))
     (ran.root / RESULT).write_text("altered")
     assert "artefacts: 1 run, 0 fresh, 0 failed" in ran.run("run", "made_up/first").stdout
     assert ran.read(RESULT) == 1.0

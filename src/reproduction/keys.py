@@ -33,7 +33,7 @@ _BUNDLED = (  # the project's own files, which modules read
 
 
 class Key(BaseModel):
-    """What an artefact is made from, in WORK/keys/PAPER/NAME.json, which the process reads that runs its notebook."""
+    """What an artefact is made from, in WORK/keys/PAPER/NAME.json, for the process that runs its notebook."""
 
     notebook: str
     parameters: dict[str, Any]  # for papermill
@@ -44,7 +44,7 @@ class Key(BaseModel):
 
 
 class Record(BaseModel):
-    """What an artefact's last run read and wrote, by hash, in WORK/runs/PAPER/NAME.json: the target of its rule.
+    """What an artefact's last run read and wrote, by hash, in WORK/runs/PAPER/NAME.json.
 
     `missing` counts, of all that was asked of language models, the verdicts without a number, by reason.
     """

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from heapq import heapify, heappop, heappush
 from math import inf
 from pathlib import Path
@@ -115,7 +115,7 @@ def run_notebooks(place: Place, pending: Sequence[Target], progress: Progress) -
             for name, process in list(running.items()):
                 if process.poll() is not None:
                     del running[name]
-                    end(name, read_failure(scratch / f"{name}.log") if process.returncode else "")
+                    end(name, read_failure(scratch / f"{name}.log", process.returncode))
                 elif (scratch / name).is_dir():  # it has the model, where it asks one
                     progress.start(name)
             progress.show(describe_running(scratch, running))
@@ -134,19 +134,22 @@ def start_notebook(place: Place, name: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(words, cwd=place.root, stdout=file, stderr=file)
 
 
-def read_failure(log: Path) -> str:
-    """Why a notebook's process failed, by what it wrote."""
-    lines = log.read_text(errors="replace").splitlines()
+def read_failure(log: Path, code: int) -> str:
+    """Why a notebook's process failed, by its exit code and what it wrote; "" where it did not."""
+    lines = log.read_text(errors="replace").splitlines() if code else []
     message = "\n".join(line for line in lines if not line.startswith("[IPKernelApp]"))
-    return message[-_LONGEST:] or "its process was killed, for want of memory perhaps"
+    return "its process was killed, for want of memory perhaps" if code < 0 else message[-_LONGEST:]
 
 
 def describe_running(scratch: Path, names: Iterable[str]) -> str:
     """The notebooks at work, and the progress of a batch of requests to a model, as `reproduction.roles` notes it."""
-    running = [name for name in names if (scratch / name).is_dir()]
-    notes = {name: scratch / name / "progress.txt" for name in running}
-    parts = ([Path(name).name, note.read_text() if note.is_file() else ""] for name, note in notes.items())
-    return ", ".join(" ".join(filter(None, part)) for part in parts)
+    parts = []
+    for name in names:
+        if (scratch / name).is_dir():
+            parts.append(Path(name).name)
+            with suppress(FileNotFoundError):  # it asks no model, or has just ended
+                parts[-1] += f" {(scratch / name / 'progress.txt').read_text()}"
+    return ", ".join(map(str.rstrip, parts))
 
 
 def estimate_left(

@@ -48,9 +48,10 @@ def build_site(place: Place) -> Path:
     for paper in papers:
         judged = judge_claims(paper, place.read_from / "results")
         counts[paper.paper] = {apart: count_claims(judged, apart=apart) for apart in (False, True)}
+        by_name = {sheet["stem"].partition("/")[2]: sheet for sheet in sheets if sheet["paper"] is paper}
         for claim in judged.to_dict("records"):
-            artefacts = [f"{paper.paper}/{name}" for name in paper.claims[claim["claim"]].tables]
-            claims.append(claim | {"paper": paper, "sheets": [s for s in sheets if s["stem"] in artefacts]})
+            tables = paper.claims[claim["claim"]].tables
+            claims.append(claim | {"paper": paper, "sheets": [by_name[name] for name in tables]})
     place.work.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.work, prefix=".site.new.") as scratch:
         site, render = Path(scratch) / "site", _open_templates(place)
@@ -61,7 +62,8 @@ def build_site(place: Place) -> Path:
                 shutil.copyfile(path, page.with_suffix(f".{ending}"))
             if sheet["page"] == sheet["stem"]:
                 cells = render_notebook(sheet["notebook"], place.root)
-                page.write_text(render("artefact.html", sheet=sheet, notebook=cells), encoding="utf-8")
+                notes = [each["artefact"].note for each in sheets if each["page"] == sheet["stem"]]
+                page.write_text(render("artefact.html", sheet=sheet, notes=notes, notebook=cells), encoding="utf-8")
         index = render("index.html", papers=papers, sheets=sheets, claims=claims, counts=counts)
         (site / "index.html").write_text(index, encoding="utf-8")
         if place.site.exists():
@@ -75,7 +77,7 @@ def describe_artefact(paper: Paper, name: str, place: Place) -> dict[str, Any]:
 
     Returns: paper and artefact. notebook (as executed here, else as committed) and files (by ending) are on this
         machine; stem and page are paths from the site's top folder, page that of its notebook, "" without one.
-        finding is its first, needs what its other rows need, in words.
+        finding is its first; needs is what it needs to be run, or what the rows that the paper prints need, in words.
     """
     artefact, stem = paper.artefacts[name], f"{paper.paper}/{name}"
     files = {ending[1:]: path for ending, path in list_files(place.read_from, stem).items() if path.is_file()}
@@ -84,17 +86,15 @@ def describe_artefact(paper: Paper, name: str, place: Place) -> dict[str, Any]:
     if place.is_full and not notebook.is_file() and artefact.notebook:
         page, notebook = read_parameters(artefact.path)["artefact"], artefact.path  # one notebook may make several
     page = page if notebook.is_file() else ""
+    has_gaps = not files or len(paper.find_published(name)) > 0
     return {
         "paper": paper, "artefact": artefact, "stem": stem, "page": page, "notebook": notebook, "files": files,
-        "finding": "".join(findings[:1]), "needs": list_needs(paper, name),
+        "finding": "".join(findings[:1]), "needs": list_needs(paper, name) if has_gaps else [],
     }  # fmt: skip
 
 
 class _Renderer(IPythonRenderer):
     """Markdown without raw HTML: formulas as MathML, figures as their copies beside the page."""
-
-    def heading(self, text: str, level: int, **attributes: Any) -> str:
-        return super().heading(text, level + 1, **attributes)
 
     def image(self, text: str, url: str, title: str | None = None) -> str:
         return super().image(text, Path(url).name, title)
