@@ -169,6 +169,15 @@ def test_every_evaluator_scores_in_every_form(stub):
     assert {settings.wrapping for _, settings in stub.asked} == {"plain"}
 
 
+def test_some_evaluators_do_not_score_the_released_form(stub):
+    stub.spec = SimpleNamespace(kind="hf")
+    evaluators = {("small", ""): stub, ("large", ""): stub}
+    forms = {"paper": {"variant": "paper"}, "released": {"variant": "released"}}
+    answers = ANSWER_ROWS.iloc[[1]]
+    result = score_forms(answers, VIEWS, evaluators, forms, wrapping="chat", without_released={"large"})
+    assert (result.evaluator + "|" + result.variant).tolist() == ["small|paper", "small|released", "large|paper"]
+
+
 def test_what_an_answers_score_is_made_of_sums_to_it(stub):
     rows = score_views(ANSWER_ROWS[ANSWER_ROWS.question == "q1"], VIEWS, stub)
     assert rows[["system", "view"]].agg("".join, axis=1).tolist() == ["av1", "av2", "bv1", "bv2"]

