@@ -255,6 +255,20 @@ def test_overrides_go_to_a_folder_of_their_own(checkout: Checkout) -> None:
     assert checkout.run("report", PARAMS="value=6.0").returncode == 2
 
 
+@pytest.mark.parametrize(
+    ("code", "said", "failure"),
+    [
+        (0, "a warning", ""),
+        (1, "[IPKernelApp] a warning\nthe reason", "the reason"),
+        (1, "", "its process was killed"),  # whatever is not 0 is a failure
+        (-9, "waiting for the model", "its process was killed"),
+    ],
+)
+def test_a_notebook_failed_if_its_process_says_so(tmp_path: Path, code: int, said: str, failure: str) -> None:
+    (tmp_path / "log").write_text(said)
+    assert runner.read_failure(tmp_path / "log", code).partition(",")[0] == failure
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_notebooks_run_side_by_side_and_wait_for_what_they_read(tmp_path: Path, monkeypatch, jobs: int) -> None:
     reads = {"a": set(), "b": set(), "c": {"a"}, "d": {"b"}, "e": {"fresh"}}

