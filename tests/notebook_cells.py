@@ -140,9 +140,8 @@ class CostEvaluator:
 
 
 def use_evaluators(patch: pytest.MonkeyPatch, **evaluators: Any) -> None:
-    """Let these be all evaluators of a notebook, the first of them the one that fills the role."""
+    """Let these fill the role of a notebook, in this order."""
     first = next(iter(evaluators))
     patch.setattr(Lab, "evaluators", evaluators)
     patch.setattr(Lab, "evaluator", evaluators[first])
     patch.setattr(Lab, "evaluator_name", first)
-    patch.setattr(Lab, "open_evaluators", lambda lab, *others: evaluators)

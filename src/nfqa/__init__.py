@@ -3,7 +3,7 @@
     import nfqa
 
     frames = nfqa.read("my.jsonl")                                  # answers, references, points of view
-    nfqa.perspective_diversity(frames, evaluator="embedded:small")  # DebateQA's P.D., lower is better
+    nfqa.perspective_diversity(frames, evaluator="hf:NAME")         # DebateQA's P.D., lower is better
     nfqa.coverage(frames)                                           # which points of view an answer states
     nfqa.linkage(frames, judge="embedded")                          # LINKAGE's score and rank in the list
     nfqa.dispute_awareness(frames)                                  # DebateQA's D.A., 0 or 1, and its probability
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 from nfqa.functions import (
     EMBEDDER,
+    EVALUATOR,
     SAMPLE,
     Frames,
     answer_questions,
@@ -51,7 +52,7 @@ def score(
     methods: Sequence[str] = ("pd", "da", "coverage", "linkage", "rouge", "bertscore"),
     *,
     questions: str | Path = "",
-    evaluator: str = "embedded:small",
+    evaluator: str = EVALUATOR,
     judge: str = "",
     embedder: str = EMBEDDER,
     prompts: str = "own",

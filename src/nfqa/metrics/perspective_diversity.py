@@ -31,7 +31,6 @@ def score_diversity(
     evaluator: Evaluator,
     *,
     named: str = "role",
-    cache: str = "",
     variant: Variant = "paper",
     questions: Mapping[str, str] | None = None,
     **switches: Any,
@@ -48,9 +47,8 @@ def score_diversity(
 
     Args: answers: dataset, question, text (NaN where a system gave no answer), and any columns that name the answer;
         views: dataset, question, text (`QuestionSet.views`);
-        named, cache: what the columns `evaluator` and `cache` say; questions: their texts by the column `question`, for
-        the share.
-    Returns: the columns of `answers` but text and grade; metric ("pd"), evaluator, cache, variant, score (unitless, 1
+        named: what the column `evaluator` says; questions: their texts by the column `question`, for the share.
+    Returns: the columns of `answers` but text and grade; metric ("pd"), evaluator, variant, score (unitless, 1
         or more; n views or more under "sum"), with questions share (as `measure_share`), missing (the reason where
         there is no score: "no_answer", "empty_answer", "needs views", "not_finite" for a view, or "no_tokens" or
         "too_long" for all), note (where a text was cut) and signature. In their order.
@@ -78,7 +76,7 @@ def score_diversity(
     names = answers.drop(columns=["text", "grade"], errors="ignore").reset_index(drop=True)
     was_cut = losses.groupby("place").cut.max().reindex(texts.index) > 0
     return names.assign(
-        metric="pd", evaluator=named, cache=cache, variant=variant,
+        metric="pd", evaluator=named, variant=variant,
         score=values.reindex(texts.index).astype(float).where(missing == ""), **share, missing=missing,
         note=np.where(was_cut, _CUT.get(chosen.too_long, ""), ""),
         signature=f"pd:{chosen.signature}|evaluator:{evaluator.identity}",

@@ -15,16 +15,12 @@ from nfqa.metrics.coverage import split_answer
 from nfqa.metrics.perspective_diversity import score_diversity, score_views
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import Restated
-from nfqa.models.roles import QWEN, QWEN_SMALL, name_models, parse_role
-
-# Models, by the names of their rows, whose losses are committed for the paper's form of P.D. alone.
-LARGER = frozenset(name_models([parse_role("evaluator", spec) for spec in (QWEN_SMALL, QWEN)]))
 
 
 def score_forms(
     answers: pd.DataFrame,
     views: pd.DataFrame,
-    evaluators: Mapping[tuple[str, str], Evaluator],
+    evaluators: Mapping[str, Evaluator],
     forms: Mapping[str, Mapping[str, Any]],
     *,
     wrapping: Literal["chat", "plain"],
@@ -32,14 +28,14 @@ def score_forms(
 ) -> pd.DataFrame:
     """P.D. by every evaluator in every form, as `score_diversity` gives it, one below the other.
 
-    Args: evaluators: by what the columns `evaluator` and `cache` say; forms: variant and switches, by what the column
-        `variant` says; wrapping: as `choose_wrapping`; without_released: evaluators that do not score it so.
+    Args: evaluators: by what the column `evaluator` says; forms: variant and switches, by what the column `variant`
+        says; wrapping: as `choose_wrapping`; without_released: evaluators that do not score it so.
     """
     frames = []
-    for ((name, cache), model), (form, switches) in product(evaluators.items(), forms.items()):
+    for (name, model), (form, switches) in product(evaluators.items(), forms.items()):
         if name in without_released and switches.get("variant") == "released":
             continue
-        options = dict(switches, named=name, cache=cache, wrapping=choose_wrapping(model, wrapping))
+        options = dict(switches, named=name, wrapping=choose_wrapping(model, wrapping))
         frames.append(score_diversity(answers, views, model, **options).assign(variant=form))
     return pd.concat(frames)
 

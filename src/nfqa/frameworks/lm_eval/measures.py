@@ -12,10 +12,11 @@ from datasets import Dataset
 
 from nfqa.files.readers import read_debateqa
 from nfqa.frameworks import score_answer
+from nfqa.functions import EVALUATOR
 
 
 def load_questions(
-    *, questions: str = "", evaluator: str = "embedded:small", judge: str = "", **others: Any
+    *, questions: str = "", evaluator: str = EVALUATOR, judge: str = "", **others: Any
 ) -> dict[str, Dataset]:
     """A file of questions as DebateQA releases them, as the split "test".
 
