@@ -23,8 +23,9 @@ from nfqa.models.roles import RoleSpec
 from reproduction import open as lab_open
 from reproduction.execute import make_artefact
 from reproduction.keys import Target
-from reproduction.notebooks import read_cells
+from reproduction.notebooks import read_cells, read_parameters
 from reproduction.open import Lab
+from reproduction.options import RunOptions
 from reproduction.papers import find_artefact, read_papers
 from reproduction.place import Place
 from reproduction.runner import Progress
@@ -35,10 +36,13 @@ PAPERS = read_papers(PROJECT)
 def run_notebook(name: str, *, out: Path, tags: Sequence[str] = (), **parameters: Any) -> dict[str, Any]:
     """The names that notebooks/NAME.ipynb leaves behind; with `tags`, by the cells that have one of them alone.
 
-    No language model is asked unless `judge` names one.
+    No language model is asked unless `judge` names one, and the sample's evaluators score.
     """
-    options = {"data": "sample", "out": str(out), "judge": ""} | parameters
-    return run_cells(PROJECT / "notebooks" / f"{name}.ipynb", options, tags)
+    path = PROJECT / "notebooks" / f"{name}.ipynb"
+    options = {"data": "sample", "out": str(out), "judge": ""}
+    if evaluator := read_parameters(path).get("evaluator"):
+        options["evaluator"] = RunOptions(data="sample").find_role("evaluator", evaluator)
+    return run_cells(path, options | parameters, tags)
 
 
 def run_artefact(identifier: str, *, out: Path, tags: Sequence[str] = (), **parameters: Any) -> dict[str, Any]:
@@ -127,7 +131,7 @@ def answer_by_rule(request: Request) -> str:
 class CostEvaluator:
     """An evaluator by rule: `cost` gives the nats of each target of a context."""
 
-    spec, cache, identity = SimpleNamespace(kind="embedded", name="made"), None, "embedded:made"
+    spec, identity = SimpleNamespace(kind="embedded", name="made"), "embedded:made"
 
     def __init__(self, cost: Callable[[str, str], float]) -> None:
         self.cost = cost

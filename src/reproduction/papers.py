@@ -64,9 +64,8 @@ class Artefact(_Entry):
     @cached_property
     def roles(self) -> dict[str, str]:
         """The roles that it takes, each with what fills it by default."""
-        if self.takes is not None or self.notebook is None:
-            return {role: DEFAULTS[role] for role in self.takes or ()}
-        return list_roles(self.path)
+        named = list_roles(self.path) if self.notebook else {}
+        return named if self.takes is None else {role: named.get(role, DEFAULTS[role]) for role in self.takes}
 
     @cached_property
     def datasets(self) -> tuple[str, ...]:

@@ -86,12 +86,14 @@ class Roles:
 
     @property
     def larger(self) -> set[str]:
-        """The committed evaluators but the first, by name, where the role is "committed"; none where it names models.
+        """The committed evaluators but the first, by name, where the role has the word "committed"; else none.
 
         Of them only some losses are committed: the paper's form of P.D. on OvertonEvals' answers, and few other texts.
         """
-        role = self.roles["evaluator"]
-        return {*name_models(parse_roles("evaluator", role))[1:]} if role == ALL_COMMITTED else set()
+        if ALL_COMMITTED not in re.split(r"\s*,\s*", self.roles["evaluator"].strip()):
+            return set()
+        larger = [*COMMITTED.values()][1:]
+        return {name for name, model in self.evaluators.items() if model.spec.identity in larger}
 
     def _open_evaluator(self, spec: RoleSpec) -> Evaluator:
         from nfqa.models.evaluator import Evaluator

@@ -46,7 +46,6 @@ class Recipe:
 RECIPES = {
     "tiny": Recipe(layers=2, width=192, steps=400, seed=1, rate=1.5e-3),
     "small": Recipe(layers=3, width=256, steps=800, seed=2, rate=1.2e-3),
-    "medium": Recipe(layers=4, width=320, steps=700, seed=3, rate=1e-3),
 }
 
 

@@ -48,7 +48,7 @@ OWN = "own_answers"  # the dataset's name
 LACKS = {"empty": "empty answer", "only_thinking": "thinking without an answer"}  # why an answer is excluded
 _TAKEN = {  # columns of answers, and those that the functions which score them write beside these
     "dataset", "text", "grade", "metric", "score", "rank", "probability", "missing", "guarded", "note", "signature",
-    "view", "point_of_view", "evaluator", "cache", "variant", "training", "judge", "method",
+    "view", "point_of_view", "evaluator", "variant", "training", "judge", "method",
 }  # fmt: skip
 
 

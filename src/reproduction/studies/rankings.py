@@ -22,7 +22,7 @@ def compare_rankings(
     as their mean.
 
     Args: scores: question, `over`, system, score, answer (where a system has several) and those of `by`; by: the
-        columns that distinguish ways, such as evaluator and cache; over: what was drawn independently;
+        columns that distinguish ways, such as evaluator; over: what was drawn independently;
         resamples, seed: of the 95 % intervals.
     Returns: a row for each pair and `of` ("systems", "answers"): the columns of `by`, `against_` each for the second
         way, statistic ("kendall"), value, low, high, n (systems, or questions), dropped, dropped_because.

@@ -13,6 +13,7 @@ from datasets import Dataset
 from nfqa.files.readers import read_debateqa
 from nfqa.frameworks import score_answer
 from nfqa.functions import EVALUATOR
+from nfqa.models.roles import SMOLLM2, find_package_file
 
 
 def load_questions(
@@ -21,12 +22,15 @@ def load_questions(
     """A file of questions as DebateQA releases them, as the split "test".
 
     Arguments come from the harness's `--metadata`; those of its own are passed over.
-    Raises: ValueError where no file is named, or naming file, line and field for what doesn't fit.
+    Raises: ValueError where no file is named, naming file, line and field for what doesn't fit, or where the evaluator
+        is not installed.
     """
     if "reader" in others:
         raise ValueError("the metadata name a reader; what reads answers is called judge")
     if not questions:
         raise ValueError("""name the questions, as in --metadata '{"questions": "debates.jsonl"}'""")
+    if evaluator == SMOLLM2:
+        find_package_file(evaluator.partition(":")[2])  # before a model answers anything
     debates = list(read_debateqa(Path(questions), Counter()))
     if not debates:
         raise ValueError(f"{questions}: holds no question; expected DebateQA's lines, as test.jsonl")
