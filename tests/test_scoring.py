@@ -418,10 +418,15 @@ def test_a_verdict_cut_short_is_asked_again_where_it_may_be_longer_and_not_under
 
 def test_pd_is_scored_with_its_share_where_there_is_one(lines: Path) -> None:
     views = ["Salt comes from rocks.", make_line(1)["question"]]  # the second as near as the views are
-    write_items(lines, [make_line(n) | {"partial_answers": [view]} for n, view in enumerate(views)])
-    nfqa.score(lines, lines.parent / "out", ["pd"], evaluator="embedded:tiny", progress=False)
-    scores = read_scores(lines).pivot(index=["question", "answer"], columns="metric", values=["score", "missing"])
-    library = nfqa.perspective_diversity(lines, "embedded:tiny").set_index(["question", "answer"])
+    items = [make_line(n) | {"partial_answers": [view]} for n, view in enumerate(views)]
+    items[0]["answers"][1]["text"] = "Wasser kocht auf Meereshöhe bei hundert Grad, weiter oben aber schon früher."
+    write_items(lines, items)
+    nfqa.score(lines, lines.parent / "out", ["pd"], progress=False)
+    scores = read_scores(lines).pivot(
+        index=["question", "answer"], columns="metric", values=["score", "missing", "flags"]
+    )
+    library = nfqa.perspective_diversity(lines).set_index(["question", "answer"])
+    assert scores["flags", "pd"].tolist() == library["flags"].tolist() == ["", "not_english", "", ""]
     pd.testing.assert_series_equal(scores["score", "pd"].astype(float), library.score, check_names=False)
     pd.testing.assert_series_equal(scores["score", "pd_share"].astype(float), library["share"], check_names=False)
     assert scores["missing", "pd_share"].tolist() == ["", "", "no_share", "no_share"]
