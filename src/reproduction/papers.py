@@ -64,8 +64,10 @@ class Artefact(_Entry):
     @cached_property
     def roles(self) -> dict[str, str]:
         """The roles that it takes, each with what fills it by default."""
-        named = list_roles(self.path) if self.notebook else {}
-        return named if self.takes is None else {role: named.get(role, DEFAULTS[role]) for role in self.takes}
+        if self.takes is None:
+            return list_roles(self.path) if self.notebook else {}
+        named = list_roles(self.path) if self.takes and self.path.is_file() else {}
+        return {role: named.get(role, DEFAULTS[role]) for role in self.takes}
 
     @cached_property
     def datasets(self) -> tuple[str, ...]:
