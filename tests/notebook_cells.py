@@ -40,7 +40,8 @@ def run_notebook(name: str, *, out: Path, tags: Sequence[str] = (), **parameters
     """
     path = PROJECT / "notebooks" / f"{name}.ipynb"
     options = {"data": "sample", "out": str(out), "judge": ""}
-    if evaluator := read_parameters(path).get("evaluator"):
+    has_parameters = any("parameters" in cell["tags"] for cell in read_cells(path))
+    if has_parameters and (evaluator := read_parameters(path).get("evaluator")):
         options["evaluator"] = RunOptions(data="sample").find_role("evaluator", evaluator)
     return run_cells(path, options | parameters, tags)
 
