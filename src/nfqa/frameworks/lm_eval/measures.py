@@ -13,7 +13,7 @@ from datasets import Dataset
 from nfqa.files.readers import read_debateqa
 from nfqa.frameworks import score_answer
 from nfqa.functions import EVALUATOR
-from nfqa.models.roles import SMOLLM2, find_package_file
+from nfqa.models.roles import find_package_file
 
 
 def load_questions(
@@ -29,7 +29,7 @@ def load_questions(
         raise ValueError("the metadata name a reader; what reads answers is called judge")
     if not questions:
         raise ValueError("""name the questions, as in --metadata '{"questions": "debates.jsonl"}'""")
-    if evaluator == SMOLLM2:
+    if evaluator == EVALUATOR:
         find_package_file(evaluator.partition(":")[2])  # before a model answers anything
     debates = list(read_debateqa(Path(questions), Counter()))
     if not debates:
