@@ -37,7 +37,7 @@ READY_DEV := $(VENV)/ready-dev-$(call hash,requirements.txt requirements-dev.txt
 PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check
 install = $(VENV)/bin/uv pip install --quiet --compile-bytecode --python $(VENV)/bin/python $(1) || $(PIP) $(1)
 
-.PHONY: train-evaluator train-judge train-coverage train-reader train-dispute export-verdicts export-losses import-verdicts spot-check help setup reproduce status check accept claims figures report lab test test-fast soak bench fetch score clean distclean FORCE
+.PHONY: train-judge train-coverage train-reader train-dispute export-verdicts export-losses import-verdicts spot-check help setup reproduce status check accept claims figures report lab test test-fast soak bench fetch score clean distclean FORCE
 
 help: ## list targets and variables
 	@echo "make TARGET [VARIABLE=value ...]"; echo
@@ -135,9 +135,6 @@ spot-check: $(READY) ## recompute N=100 random committed verdicts and losses and
 
 import-verdicts: $(READY) ## merge another journal: make import-verdicts FILE=other.sqlite (a journal or a Parquet file)
 	@$(VENV)/bin/python -m tools.verdicts import "$(FILE)"
-
-train-evaluator: $(READY) ## train the embedded evaluators, into the package (or one: NAME=tiny); about an hour on one core
-	@OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(VENV)/bin/python -m tools.train_evaluator $(NAME)
 
 train-judge: $(READY) ## train missing adapters of the embedded judge; half an hour on two cores
 	@$(VENV)/bin/python -m tools.train_judge

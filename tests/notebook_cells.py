@@ -23,9 +23,8 @@ from nfqa.models.roles import RoleSpec
 from reproduction import open as lab_open
 from reproduction.execute import make_artefact
 from reproduction.keys import Target
-from reproduction.notebooks import read_cells, read_parameters
+from reproduction.notebooks import read_cells
 from reproduction.open import Lab
-from reproduction.options import RunOptions
 from reproduction.papers import find_artefact, read_papers
 from reproduction.place import Place
 from reproduction.runner import Progress
@@ -36,14 +35,10 @@ PAPERS = read_papers(PROJECT)
 def run_notebook(name: str, *, out: Path, tags: Sequence[str] = (), **parameters: Any) -> dict[str, Any]:
     """The names that notebooks/NAME.ipynb leaves behind; with `tags`, by the cells that have one of them alone.
 
-    No language model is asked unless `judge` names one, and the sample's evaluators score.
+    No language model is asked for verdicts unless `judge` names one.
     """
-    path = PROJECT / "notebooks" / f"{name}.ipynb"
     options = {"data": "sample", "out": str(out), "judge": ""}
-    has_parameters = any("parameters" in cell["tags"] for cell in read_cells(path))
-    if has_parameters and (evaluator := read_parameters(path).get("evaluator")):
-        options["evaluator"] = RunOptions(data="sample").find_role("evaluator", evaluator)
-    return run_cells(path, options | parameters, tags)
+    return run_cells(PROJECT / "notebooks" / f"{name}.ipynb", options | parameters, tags)
 
 
 def run_artefact(identifier: str, *, out: Path, tags: Sequence[str] = (), **parameters: Any) -> dict[str, Any]:
@@ -132,7 +127,7 @@ def answer_by_rule(request: Request) -> str:
 class CostEvaluator:
     """An evaluator by rule: `cost` gives the nats of each target of a context."""
 
-    spec, identity = SimpleNamespace(kind="embedded", name="made"), "embedded:made"
+    spec, identity, chats = SimpleNamespace(kind="hf", name="made", identity="hf:made"), "hf:made|float32", True
 
     def __init__(self, cost: Callable[[str, str], float]) -> None:
         self.cost = cost

@@ -40,7 +40,7 @@ from reproduction.place import find_place
         ("reproduce", {"EMBEDDER": "path:/no/such"}, "/no/such is not a folder with a model"),
         ("reproduce", {"JUDGE": "gpt"}, "role judge is 'gpt'; expected KIND:NAME, as package:"),
         ("reproduce", {"JUDGE": "embedded:zero_shot"}, "for the embedded judge alone, expected embedded:trained"),
-        ("reproduce", {"EVALUATOR": "embedded:tiny"}, "EVALUATOR is set, but no notebook of this run takes the role"),
+        ("reproduce", {"EVALUATOR": "hf:gpt2"}, "EVALUATOR is set, but no notebook of this run takes the role"),
         ("reproduce", {"PARAMS": "value=2"}, "PARAMS needs one artefact"),
         ("run made_up/first", {"PARAMS": "valeu=2"}, "no parameter 'valeu'; did you mean value? known: artefact"),
         ("run made_up/first", {"PARAMS": "value"}, "PARAMS has 'value'; expected NAME=VALUE"),

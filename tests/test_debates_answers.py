@@ -20,7 +20,6 @@ from reproduction.debates.answers import (
     Move,
     Trail,
     decide_by_model,
-    decide_by_rule,
     halve_documents,
     read_move,
     retrieve_passages,
@@ -101,19 +100,6 @@ def test_steps_end_for_each_reason_and_a_passage_is_kept_once() -> None:
     capped = search_in_steps(["ab"], search, decide, most=9, each=1, steps=2)[1]
     assert capped.ended.tolist() == ["", "steps"]
     assert search_in_steps(["ccc"], search, decide)[0].empty
-
-
-def test_the_rule_asks_the_question_and_then_with_a_sentence_just_found() -> None:
-    decide = decide_by_rule(EMBEDDER)
-    trail = Trail("aab")
-    assert decide([trail]) == [Move("aab")]
-    trail.moves.append(Move("aab"))
-    trail.passages.append(pd.DataFrame({"text": ["Aab aab. Cccc cccc."]}))
-    assert decide([trail]) == [Move("aab Aab aab.")]
-    trail.moves.append(Move("aab Aab aab."))
-    assert decide([trail]) == [Move("aab Cccc cccc.")]
-    trail.moves.append(Move("aab Cccc cccc."))
-    assert decide([trail]) == [Move(ended="finished")]
 
 
 def test_a_model_sees_the_transcript_and_a_second_run_asks_nothing(tmp_path: Path) -> None:

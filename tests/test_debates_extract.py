@@ -9,7 +9,7 @@ import pytest
 from tiny_models import LetterEmbedder
 
 from reproduction.data.web import load_frame
-from reproduction.debates.extract import answer_by_sentences, extract_views, join_views, split_documents
+from reproduction.debates.extract import extract_views, join_views, split_documents
 
 EMBEDDER: Any = LetterEmbedder()
 
@@ -71,12 +71,3 @@ def test_a_statement_is_taken_for_what_it_adds_and_each_document_counts_alike() 
     explained = parts[parts.part == "explanation"].merge(stated, on="view", suffixes=("", "_stated"))
     assert (explained.document == explained.document_stated).all()
     assert len(explained) == 3
-
-
-def test_an_answer_takes_the_nearest_sentence_then_what_is_unlike_it() -> None:
-    texts = ["a a a a a a b", "a a a a a a b.", "b b b b b b a"]
-    few = pd.DataFrame({"question": "aab", "document": ["d1", "d2", "d3"], "place": 1, "text": texts})
-    spread = answer_by_sentences(few, EMBEDDER, length=2)
-    assert spread.documents.tolist() == ["d1; d3"]
-    assert answer_by_sentences(few, EMBEDDER, length=2, spread=0).documents.tolist() == ["d1; d2"]
-    assert answer_by_sentences(few, EMBEDDER, length=9).n_sentences.tolist() == [3]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -31,11 +30,10 @@ from transformers import (
 from nfqa.models import causal_lm
 from nfqa.models.causal_lm import complete, draw_tokens
 from nfqa.models.chat import Decoding
-from nfqa.models.engine import ContinuousCache, Engine, Row, mix_logprobs
+from nfqa.models.engine import Engine, Row
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-CACHES = (None, ContinuousCache())
 GREEDY, SAMPLED, STOPS = Decoding(0, 1.0, 9), Decoding(1.0, 0.9, 9), frozenset({1})
 SMALL = {"vocab_size": 400, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 3, "initializer_range": 0.3}
 SHAPE = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -86,7 +84,7 @@ def make_groups(seed: int = 0, *, longest: int = 90, rows: int = 4) -> list[list
         for _ in range(rng.randrange(rows + 1)):
             targets = tuple(rng.randrange(5, 400) for _ in range(rng.randrange(20)))
             places = tuple(range(len(context) - 1, len(context) - 1 + len(targets)))
-            group.append(Row(context + targets, places, targets, (0, len(context) - 1)))
+            group.append(Row(context + targets, places, targets))
         groups.append([*group, *group[:1]])
     return groups
 
@@ -117,17 +115,16 @@ def models(folders: dict[str, Path]) -> dict[str, Any]:
 # Reading: rows after a shared beginning equal single ones
 
 
-@pytest.mark.parametrize("cache", CACHES, ids=["none", "context"])
 @pytest.mark.parametrize("architecture", ["llama", "gpt2", "qwen2", "mistral", *OTHERS])
-def test_rows_of_shared_beginnings_equal_the_plain_loop(models, architecture, cache):
+def test_rows_of_shared_beginnings_equal_the_plain_loop(models, architecture):
     groups = make_groups()
     root = tuple(range(5, 55))  # which all groups begin with
 
     def put_behind(row: Row) -> Row:
-        return replace(row, tokens=root + row.tokens, places=tuple(50 + n for n in row.places), answer=(0, 50))
+        return replace(row, tokens=root + row.tokens, places=tuple(50 + n for n in row.places))
 
     rooted = [list(map(put_behind, rows)) for rows in groups]
-    run = Engine(models[architecture], batch_tokens=60, cache=cache)
+    run = Engine(models[architecture], batch_tokens=60)
     assert run.shares == (architecture not in ALONE)
     assert_plain(run, groups)
     sizes, hook = count_tokens(run.model)
@@ -234,30 +231,3 @@ def test_what_is_drawn_depends_not_on_how_many_are_sorted_first(monkeypatch, top
         return draw_tokens(logits, generators, Decoding(0.8, top_p, 1)).tolist()
 
     assert draw(1) == draw(3000)
-
-
-# The continuous cache, by hand, and as a distribution over the whole vocabulary
-
-
-def test_two_pairs_by_hand():
-    # State (2, 0) against keys (1, 0) and (0, 3): cosines 1 and 0, theta ln 3, so weights 3 and 1 of 4.
-    cache = ContinuousCache(theta=math.log(3), weight=0.2)
-    keys, followers = torch.tensor([[1.0, 0.0], [0.0, 3.0]]), torch.tensor([4, 5])
-    states = torch.tensor([[2.0, 0.0]]).repeat(3, 1)
-    logprobs = torch.tensor([0.5, 0.25, 0.1]).log()
-    outcome = mix_logprobs(cache, logprobs, states, torch.tensor([4, 5, 6]), keys, followers).exp()
-    # 0.8 x 0.5 + 0.2 x 0.75 = 0.55; 0.8 x 0.25 + 0.2 x 0.25 = 0.25; 0.8 x 0.1 = 0.08
-    assert outcome.tolist() == pytest.approx([0.55, 0.25, 0.08])
-
-
-@hypothesis_settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6), pairs=st.integers(0, 6), theta=st.floats(0, 30), weight=st.floats(0, 0.99))
-def test_the_mixture_sums_to_one_over_the_vocabulary_and_without_pairs_is_the_model_alone(seed, pairs, theta, weight):
-    draw = torch.Generator().manual_seed(seed)
-    keys, state = torch.randn(pairs, 3, generator=draw), torch.randn(3, generator=draw)
-    logprobs = torch.randn(7, generator=draw).log_softmax(-1)  # of each token of the vocabulary
-    followers = torch.randint(0, 7, (pairs,), generator=draw)
-    mixed = mix_logprobs(ContinuousCache(theta, weight), logprobs, state.repeat(7, 1), torch.arange(7), keys, followers)
-    assert float(mixed.exp().sum()) == pytest.approx(1, abs=1e-5)
-    if not pairs:
-        torch.testing.assert_close(mixed, logprobs, check_dtype=False)

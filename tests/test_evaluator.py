@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -22,8 +21,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from nfqa.files import code
 from nfqa.kernels.perplexity import PAPER, RELEASED, settings
-from nfqa.models import embed, evaluator, roles
-from nfqa.models.engine import ContinuousCache, Engine
+from nfqa.models import embed, evaluator
+from nfqa.models.engine import Engine
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import TOO_LONG, Restated, RowMaker, TargetLoss, TargetRow
 from nfqa.models.roles import parse_role
@@ -54,33 +53,13 @@ def gpt2(folders: dict[str, Path]) -> Path:
     return folders["gpt2"]
 
 
-# Golden values of the bundled evaluator, made by the plain loop of version 0.3
-
-
-@pytest.mark.parametrize(("cache", "field"), [(None, "alone"), ("own", "cached")])
-def test_the_bundled_evaluator_keeps_its_tokens_and_log_probabilities(cache, field):
-    golden = json.loads((Path(__file__).parent / "golden" / "evaluator_small.json").read_text(encoding="utf-8"))
-    items = [Restated(item["context"], tuple(item["targets"])) for item in golden["items"]]
-    model = Evaluator(parse_role("evaluator", "embedded:small"), device="cpu", cache=cache)
-    for name, switches in golden["settings"].items():
-        chosen, rows = settings(**switches), golden["rows"][name]
-        made = [row for item in items for row in RowMaker(model._loaded, chosen).make_rows(item)]
-        assert [list(row.tokens) for row in made] == [row["tokens"] for row in rows]
-        assert [(row.first, list(row.answer)) for row in made] == [(row["first"], row["answer"]) for row in rows]
-        for score in (model.score, model.score_plain):
-            result = list(chain(*score(items, chosen)))
-            assert [loss.tokens for loss in result] == [len(row[field]) for row in rows]
-            assert [loss.nats for loss in result] == pytest.approx([-sum(row[field]) for row in rows], rel=1e-5)
-
-
 # Both ways of scoring
 
 
-@pytest.mark.parametrize("cache", [None, ContinuousCache()], ids=["none", "context"])
 @pytest.mark.parametrize("architecture", ["llama", "gpt2", "qwen2", "mistral"])
-def test_the_shared_and_the_plain_way_are_equal(folders, architecture, cache):
+def test_the_shared_and_the_plain_way_are_equal(folders, architecture):
     for batch_tokens in (200, 16_384):
-        model = open_folder(folders[architecture], cache=cache, batch_tokens=batch_tokens)
+        model = open_folder(folders[architecture], batch_tokens=batch_tokens)
         for chosen in (PAPER, RELEASED, PLAIN, settings("released", wrapping="plain", plain_format="{answer} ")):
             assert_close(model.score(ITEMS, chosen), model.score_plain(ITEMS, chosen))
 
@@ -122,7 +101,7 @@ def test_texts_padding_side_and_order_move_nothing(opened, items, boundary, wrap
 
 @pytest.fixture(scope="module")
 def opened(folders: dict[str, Path]) -> Evaluator:
-    return open_folder(folders["gpt2"], cache=ContinuousCache())
+    return open_folder(folders["gpt2"])
 
 
 # From text to rows
@@ -204,13 +183,13 @@ def test_a_named_cut_takes_the_answer_s_tokens_and_counts_them(short, gpt2, rule
         start = {"cut_head": begin, "cut_middle": begin + (end - begin - cut) // 2, "cut_tail": end - cut}[rule]
         assert row.tokens == full.tokens[:start] + full.tokens[start + cut :]  # template and target are whole
         assert (row.answer, row.first) == ((begin, end - cut), full.first - cut)
-    model, items = open_folder(short, cache=ContinuousCache()), [item, Restated("a", ("b",))]
+    model, items = open_folder(short), [item, Restated("a", ("b",))]
     result = model.score(items, chosen)
     assert_close(result, model.score_plain(items, chosen))
     assert [loss.cut for loss in chain(*result)] == [*(row.cut for row in rows), 0]
 
 
-# What is kept, and the embedded evaluators
+# What is kept
 
 
 def test_a_loss_is_made_once_and_kept(gpt2, tmp_path, monkeypatch):
@@ -221,7 +200,6 @@ def test_a_loss_is_made_once_and_kept(gpt2, tmp_path, monkeypatch):
         assert open_folder(gpt2, store=store).score(ITEMS, settings(aggregate="mean", denominator="attended")) == first
         assert open_folder(gpt2, store=store).score(ITEMS[::-1], PAPER) == first[::-1]
     assert open_folder(gpt2, store=store).score(ITEMS, settings(instruction="")) != first
-    assert open_folder(gpt2, store=store, cache=ContinuousCache()).score(ITEMS, PAPER) != first
 
 
 # no code, or what an identity says
@@ -264,31 +242,9 @@ def count_kept(path: Path) -> int:
         return database.execute("SELECT COUNT(*) FROM losses").fetchone()[0]
 
 
-@pytest.fixture
-def embedded(gpt2: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(roles, "MODELS", tmp_path)
-    folder = tmp_path / "evaluator_small"
-    shutil.copytree(gpt2, folder)
-    (folder / "evaluator.json").write_text(json.dumps({"cache": {"theta": 3.0, "weight": 0.4}}))
-    return folder
-
-
-def test_an_embedded_evaluator_brings_its_own_cache(embedded):
-    spec = parse_role("evaluator", "embedded:small")
-    model = Evaluator(spec, device="cpu")
-    assert model.cache == ContinuousCache(3.0, 0.4)
-    assert spec.identity.startswith("embedded:small@")
-    assert model.identity == f"{spec.identity}|float32|cache:theta=3.0,weight=0.4,over=context"
-    assert Evaluator(spec, device="cpu", cache=None).identity == f"{spec.identity}|float32|cache:none"
-    assert open_folder(embedded).cache is None, "a folder's own is not taken"
-    with pytest.raises(ValueError, match=r"embedded:tiny .*evaluator_tiny; .* `make train-evaluator`"):
-        Evaluator(parse_role("evaluator", "embedded:tiny"))
-
-
-def test_the_identity_tells_model_precision_and_cache_apart(gpt2, folders, monkeypatch):
-    options = ({}, {"cache": ContinuousCache()}, {"cache": ContinuousCache(theta=9)}, {"dtype": "bfloat16"})
-    identities = {open_folder(gpt2, **option).identity for option in options} | {open_folder(folders["llama"]).identity}
-    assert len(identities) == 5
+def test_the_identity_tells_model_and_precision_apart(gpt2, folders, monkeypatch):
+    identities = {open_folder(gpt2).identity, open_folder(gpt2, dtype="bfloat16").identity}
+    assert len(identities | {open_folder(folders["llama"]).identity}) == 3
     assert open_folder(gpt2).identity.endswith("|float32|cache:none")
     rough, exact = (open_folder(gpt2, dtype=dtype).score(ITEMS[:1], PAPER)[0][0] for dtype in ("bfloat16", "auto"))
     assert rough.nats == pytest.approx(exact.nats, rel=0.1)

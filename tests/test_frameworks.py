@@ -34,16 +34,15 @@ from lm_eval.api.model import LM
 from lm_eval.tasks import TaskManager
 from nfqa.frameworks.inspect_scorers import coverage, dispute_awareness, linkage_rank, perspective_diversity
 
-asked = json.loads(sys.argv[1])
+asked, tiny = json.loads(sys.argv[1]), {"evaluator": sys.argv[5]}
 written = ModelOutput.from_content("mockllm/model", asked["answer"])
 written.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)  # or it fetches a tokenizer, to count
 model = get_model("mockllm/model", custom_outputs=[written])
 sample = Sample(input=asked["question"], metadata=asked["given"])
-scorers = [perspective_diversity(evaluator="embedded:tiny"), dispute_awareness(), linkage_rank(), coverage()]
+scorers = [perspective_diversity(**tiny), dispute_awareness(), linkage_rank(), coverage()]
 (log,) = run(Task(dataset=[sample], scorer=scorers), model=model, display="none", log_dir=sys.argv[2])
 found = {"inspect": {name: score.value for name, score in log.samples[0].scores.items()}, "deepeval": {}}
 case = LLMTestCase(input=asked["question"], actual_output=asked["answer"], metadata=asked["given"])
-tiny = {"evaluator": "embedded:tiny"}
 for name, threshold, how in [("perspective_diversity", 1, tiny), ("linkage", 4, {}), ("coverage", 0.1, {})]:
     metric = NfqaMetric(name, threshold=threshold, **how)
     asyncio.run(metric.a_measure(case))
@@ -60,7 +59,7 @@ class Fixed(LM):
     loglikelihood_rolling = loglikelihood
 
 folder = Path(nfqa.frameworks.__file__).parent / "lm_eval"
-given = {"questions": sys.argv[3], "evaluator": "embedded:tiny"}
+given = {"questions": sys.argv[3]} | tiny
 tasks = TaskManager(include_path=str(folder), include_defaults=False, metadata=given)
 done = lm_eval.simple_evaluate(model=Fixed(), tasks=["nfqa_debatable"], task_manager=tasks)
 found["harness"] = done["results"]["nfqa_debatable"]
@@ -75,7 +74,8 @@ print(json.dumps(found, default=str))
 
 
 @pytest.mark.slow
-def test_scores_are_those_of_the_library(tmp_path: Path) -> None:
+def test_scores_are_those_of_the_library(tmp_path: Path, folders: dict[str, Path]) -> None:
+    tiny = f"path:{folders['gpt2']}"
     uv = Path(sys.executable).with_name("uv")
     pip = (
         [str(uv), "pip", "install", "--python", sys.executable]
@@ -96,12 +96,12 @@ def test_scores_are_those_of_the_library(tmp_path: Path) -> None:
     questions.write_text("".join(f"{json.dumps(one)}\n" for one in asked))
     wrong = tmp_path / "wrong.jsonl"
     wrong.write_text(f"{json.dumps(asked[0])}\n{json.dumps(asked[1] | {'partial_answers': None})}\n")
-    run = [sys.executable, "-c", RUN, json.dumps(ASKED), str(tmp_path / "logs"), str(questions), str(wrong)]
+    run = [sys.executable, "-c", RUN, json.dumps(ASKED), str(tmp_path / "logs"), str(questions), str(wrong), tiny]
     done = subprocess.run(run, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     line["answers"] = [ASKED["answer"]]
-    diversity = nfqa.perspective_diversity([line], "embedded:tiny").score.item()
+    diversity = nfqa.perspective_diversity([line], tiny).score.item()
     rank, aware = nfqa.linkage([line])["rank"].item(), nfqa.dispute_awareness([line]).score.item()
     covered = nfqa.coverage([line]).score.mean()
     expected = {

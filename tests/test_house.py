@@ -208,7 +208,9 @@ def test_the_library_imports_no_more_than_the_package_itself_needs() -> None:
         "from nfqa.kernels.perplexity import PAPER; from nfqa.models.evaluator import Evaluator;"
         "from nfqa.models.roles import DEFAULTS, parse_role; from nfqa.models.restated import Restated; import pandas;"
         "item = Restated('an answer', ('a view',));"
-        "Evaluator(parse_role('evaluator', DEFAULTS['evaluator']))._hash(item, 'a view', PAPER)",
+        "from reproduction.place import find_committed; from pathlib import Path;"
+        f"committed = find_committed(Path({str(PROJECT)!r}), 'losses');"
+        "Evaluator(parse_role('evaluator', DEFAULTS['evaluator']), committed=committed)._hash(item, 'a view', PAPER)",
     ],
     ids=["the command line", "a loss in the cache"],
 )

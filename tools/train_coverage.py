@@ -93,7 +93,7 @@ def read_perspectrum(draw: random.Random, data: str = "full") -> list[Pair]:
 
 
 def read_debatewise(draw: random.Random, data: str = "full") -> list[Pair]:
-    """The pairs of the claims that the embedded evaluators are trained on, without those that are measured on."""
+    """The pairs of the claims that are not held out, without those that share a text with what is measured on."""
     kept_out, pairs = list_plain(read_claims(data)[1]), []
     for claim in load("debatewise", split="train", data=data).questions:
         parts = [part for part in claim.partial_answers if part.explanation and part.point_of_view]

@@ -78,7 +78,7 @@ def compare_rows(form: RowFormat, path: Path, kept: dict, new: dict) -> str:
 def list_losses(store: Path) -> list[dict]:
     """A store's losses by language models, of those that the present code made."""
     columns = ", ".join([*LOSSES.columns][1:])
-    query = f"SELECT lasting, {columns} FROM {{table}} WHERE made_by = ? AND model NOT LIKE 'embedded:%'"  # noqa: S608
+    query = f"SELECT lasting, {columns} FROM {{table}} WHERE made_by = ?"  # noqa: S608
     rows = open_losses(store).select(query, [hash_losses_code()])
     return [dict(zip(LOSSES.columns, row, strict=True)) for row in rows]
 

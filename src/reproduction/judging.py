@@ -12,9 +12,8 @@ from nfqa.judge.committed_verdicts import open_committed
 from nfqa.judge.journal import Journal
 from nfqa.judge.limits import Limits
 from nfqa.judge.prompts import PromptSet
-from nfqa.models.chat import Decoding
-from nfqa.models.roles import RoleSpec, find_evaluator, parse_roles
-from nfqa.opening import Asking, open_asker, open_askers
+from nfqa.models.roles import parse_roles
+from nfqa.opening import Asking, open_askers
 from reproduction.data.registry import UnreachableError, fetch_file, read_registry
 from reproduction.place import find_committed
 
@@ -55,18 +54,6 @@ def open_generators(root: Path, spec: str, asking: Asking, **options: Any) -> di
 def _open_askers(root: Path, role: str, spec: str, asking: Asking, **options: Any) -> dict[str, Asker]:
     specs = [part for part in (parse_roles(role, spec) if spec else ()) if part.is_language_model]
     return open_askers(specs, asking.make_decoding, open_journal(root), **options) if specs else {}
-
-
-def open_restating(root: Path) -> Asker:
-    """An embedded causal model as a writer: what there is to sample from without a generator.
-
-    It was trained to restate an answer's points of view after it, on a CPU and in minutes; what it writes is broken
-    English. Its completions are kept under build/cache, as they cost nothing but time. It runs in double precision, so
-    that it draws the same tokens on every processor.
-    """
-    spec = RoleSpec("generator", "path", str(find_evaluator("tiny")))
-    journal = Journal(root / "build" / "cache" / "restated.sqlite")
-    return open_asker(spec, Decoding(max_tokens=96), journal, dtype="float64")
 
 
 def open_journal(root: Path) -> Journal:

@@ -18,7 +18,7 @@ from nfqa.models.chat import UNSETTLED
 from nfqa.models.roles import identify_role
 from reproduction.data.registry import read_registry
 from reproduction.notebooks import hash_cells, hash_imports, hash_json, read_parameters, read_versions
-from reproduction.options import ASKED, RunOptions
+from reproduction.options import RunOptions
 from reproduction.papers import DEBATEQA, Artefact, Paper, describe_entry, list_chosen
 from reproduction.place import Place, find_committed
 
@@ -75,8 +75,7 @@ def choose_parameters(paper: Paper, name: str, options: RunOptions, out: Path) -
     if options.seeds:
         chosen["n_seeds"] = options.seeds
     if options.data == "sample":
-        chosen |= dict.fromkeys(ASKED, "")
-        chosen["evaluator"] = options.find_role("evaluator", known.get("evaluator", ""))
+        chosen["judge"] = ""
     if options.questions:
         chosen["questions"] = options.questions
     chosen |= options.asking | ({"answers": options.answers} if options.answers else {})
@@ -126,10 +125,9 @@ def make_key(paper: Paper, name: str, place: Place, options: RunOptions) -> Key:
     parts |= {f"file {os.path.relpath(path, root)}": hash_file(path) for path in sorted(files)}
     parts |= {f"result {other}": hash_result(place, f"{paper.paper}/{other}") for other in artefact.reads}
     asks = options.asks(dict.fromkeys(artefact.roles, ""))
-    named = options.roles.get("evaluator", "embedded:") if "evaluator" in artefact.roles else "embedded:"
     return Key(
         notebook=str(artefact.path), parameters=parameters, size=options.say_size(parameters), parts=parts, asks=asks,
-        fills_machine=asks or not named.startswith("embedded:"),
+        fills_machine=asks or bool({"evaluator"} & {*artefact.roles} & {*options.roles}),
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from nfqa.files.json_lines import suggest
 from nfqa.judge.limits import Limits
 from nfqa.models.loading import DTYPES
-from nfqa.models.roles import ALL_COMMITTED, DEFAULTS, ROLES, SMOLLM2, identify_role, list_specs
+from nfqa.models.roles import DEFAULTS, ROLES, identify_role, list_specs
 from nfqa.opening import Asking
 from reproduction.notebooks import list_roles, read_parameters
 from reproduction.papers import DEBATEQA, list_chosen
@@ -69,11 +69,9 @@ class RunOptions:
     def find_role(self, role: str, default: str = "") -> str:
         """The spec that fills a role: the user's, or a notebook's default, or that of all notebooks.
 
-        A language model that a notebook names by default is not asked about the sample, which nothing is committed of.
+        About the sample no language model is asked for verdicts, unless the user names one.
         """
-        if self.data == "sample" and role == "evaluator" and default == ALL_COMMITTED:
-            default = "embedded:tiny,embedded:small"
-        elif self.data == "sample" and default in (SMOLLM2, ALL_COMMITTED):
+        if (self.data, role) == ("sample", "judge"):
             default = ""
         return self.roles.get(role) or default or DEFAULTS.get(role, "")
 

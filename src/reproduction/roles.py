@@ -95,6 +95,11 @@ class Roles:
         larger = [*COMMITTED.values()][1:]
         return {name for name, model in self.evaluators.items() if model.spec.identity in larger}
 
+    def find_evaluators(self, dataset: str) -> dict[str, Evaluator]:
+        """The evaluators by name, without the `larger` ones where they have no losses of a dataset's answers."""
+        has_losses = dataset.endswith("overton")
+        return {name: model for name, model in self.evaluators.items() if has_losses or name not in self.larger}
+
     def _open_evaluator(self, spec: RoleSpec) -> Evaluator:
         from nfqa.models.evaluator import Evaluator
 

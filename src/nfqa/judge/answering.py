@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from nfqa.models.chat import Reply
+from nfqa.models.roles import COMMITTED
 
 if TYPE_CHECKING:
     from nfqa.judge.asking import Asker
     from nfqa.judge.prompts import PromptSet
 
 LONGEST = 4096  # tokens: hardly an answer is longer. DebateQA names no limit
-LONGEST_PACKAGED = 512  # of a packaged model's answer: it is small, and may repeat a sentence without end
+LONGEST_SMALL = 512  # of a packaged or committed model's answer: it is small, and may repeat a sentence without end
 
 
 def answer_questions(
@@ -32,7 +33,7 @@ def answer_questions(
 
     Args: questions: text by name; generators: by the system's name, greedy or not as each is opened; prompt: a template
         of `prompts`, by default one that gives no hint that a question is debatable; longest: tokens of an answer, by
-        default LONGEST, or LONGEST_PACKAGED of a packaged model; by a generator in process no more than its context
+        default LONGEST, or LONGEST_SMALL of a packaged or committed model; by a generator in process no more than its context
         has room for; fields: what else the template has a place for.
     Returns: system, question, text (None where no answer came), ended ("stop"; "length" where the answer was cut at
         its limit; else why there is none: "empty", "only_thinking", "refused" ...), made (model, prompt, decoding).
@@ -41,7 +42,8 @@ def answer_questions(
     """
     frames = []
     for system, generator in generators.items():
-        most = longest or (LONGEST_PACKAGED if generator.spec.kind == "package" else LONGEST)
+        is_small = generator.spec.kind == "package" or generator.spec.identity in COMMITTED.values()
+        most = longest or (LONGEST_SMALL if is_small else LONGEST)
         writer = generator.with_decoding(replace(generator.decoding, max_tokens=most))
         texts = [prompts.render(prompt, question=text, **fields) for text in questions.values()]
         replies = writer.reply(texts, seed=seed)

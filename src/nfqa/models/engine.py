@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
-
-import pydantic
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,51 +22,21 @@ _LEAST = 32  # tokens that a beginning must have, as a pass of its own costs abo
 _LARGEST, _PADDING = {"cpu": 2_048, "cuda": 16_384}, {"cpu": 16, "cuda": 1_024}
 
 
-@pydantic.dataclasses.dataclass(frozen=True)
-class ContinuousCache:
-    """A language model's distribution mixed with one over the tokens of the text that it has before it.
-
-    Formula: p(x | h) = (1 - weight) p_lm(x | h) + weight p_cache(x | h), where p_cache(x | h) is the share of
-    exp(theta cos(h, h_i)) that falls on pairs (h_i, x_i) with x_i = x. h is the state that the output matrix would
-    multiply; x_i is the token that came after h_i.
-    over: "context" takes pairs of the answer alone: h_i at each token of the answer but its last, x_i the next token
-    of the answer. What the template or the instruction adds does not count, nor does the target's own past.
-    Both p_lm and p_cache sum to 1 over the vocabulary, so p does. Where there is no pair yet, p is p_lm.
-    Raises: ValueError for a theta below 0 or not finite, a weight outside [0, 1), or another `over`.
-    Source: Grave, Joulin and Usunier (2017), linear interpolation. Differs from: it, as states are scaled to unit
-        length, so that theta means the same in every model; and in what is remembered, there all of the recent past.
-    """
-
-    theta: Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)] = 10.0
-    weight: Annotated[float, pydantic.Field(ge=0, lt=1)] = 0.2
-    over: Literal["context"] = "context"
-
-    @property
-    def signature(self) -> str:
-        """How it appears in an evaluator's identity."""
-        return f"cache:theta={self.theta!r},weight={self.weight!r},over={self.over}"
-
-
 @dataclass(frozen=True)
 class Row:
-    """A sequence of tokens, and what is asked of it: the log-probability of each target after the token at its place.
-
-    answer: where the tokens that a continuous cache remembers begin and end.
-    """
+    """A sequence of tokens, and what is asked of it: the log-probability of each target after its place."""
 
     tokens: tuple[int, ...]
     places: tuple[int, ...]
     targets: tuple[int, ...]
-    answer: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)
 class _Beginning:
-    """Tokens that rows begin with, run before them: their keys and values, and their states in the last layer."""
+    """Tokens that rows begin with, run before them: their keys and values."""
 
     size: int = 0
     layers: tuple[Any, ...] = ()  # of a cache, each with keys and values, [1, H, size, D]
-    states: tuple[Tensor, ...] = ()  # [size, D] in parts, empty without a continuous cache
 
 
 _PlacedRow = tuple[int, int, Row]  # group, place in it
@@ -76,7 +44,7 @@ _Result = tuple[int, int, Any]  # group, place in it, and log-probabilities, or 
 
 
 class Engine:
-    """A causal language model that runs what rows begin with once, and at most one continuous cache.
+    """A causal language model that runs what rows begin with once.
 
     The rows of a group follow their common beginning as a batch, padded on the right: no token sees what comes after
     it, so that the numbers are those of one row at a time. batch_tokens bounds the tokens of a pass, in which those of
@@ -84,10 +52,9 @@ class Engine:
     share: False runs every row by itself, the reference for all else.
     """
 
-    def __init__(
-        self, model: Any, *, batch_tokens: int, cache: ContinuousCache | None = None, share: bool = True
-    ) -> None:
-        self.model, self.cache, self.batch_tokens = model, cache, batch_tokens
+    def __init__(self, model: Any, *, batch_tokens: int, share: bool = True) -> None:
+        self.model = model
+        self.batch_tokens = batch_tokens
         self.shares = share and can_share(model)
 
     def find_logprobs(self, groups: Sequence[Sequence[Row]]) -> Iterator[list[_Result]]:
@@ -116,10 +83,8 @@ class Engine:
         if not row.places:
             return torch.zeros(0, dtype=torch.float64)
         with torch.inference_mode():
-            ids, remembers = torch.tensor([row.tokens], device=self.model.device), self.cache is not None
-            output = self.model(input_ids=ids, use_cache=False, output_hidden_states=remembers)
-            states = output.hidden_states[-1][0] if remembers else None
-            return self._find_targets(output.logits[0, list(row.places)], states, row)
+            output = self.model(input_ids=torch.tensor([row.tokens], device=self.model.device), use_cache=False)
+            return _find_targets(output.logits[0, list(row.places)], row)
 
     def run_batches(
         self,
@@ -170,8 +135,7 @@ class Engine:
             output = self._run([rows[0][2].tokens[after.size : size]], after, [])
         except torch.OutOfMemoryError:  # each row then says so itself
             return after
-        states = (*after.states, output.hidden_states[-1][0]) if self.cache else ()
-        return _Beginning(size, tuple(output.past_key_values.layers), states)
+        return _Beginning(size, tuple(output.past_key_values.layers))
 
     def _find_after(self, begun: _Beginning, rows: list[_PlacedRow]) -> Iterator[list[_Result]]:
         """The log-probabilities of rows by passes after what they begin with."""
@@ -185,8 +149,6 @@ class Engine:
 
     def _find_batch(self, begun: _Beginning, placed: Sequence[_PlacedRow]) -> list[Tensor]:
         """The log-probabilities of rows by one pass."""
-        import torch
-
         rows = [row for *_, row in placed]
         if not self.shares:
             return [self.find_plain(row) for row in rows]
@@ -195,9 +157,7 @@ class Engine:
         output = self._run([row.tokens[begun.size :] for row in rows], begun, places)
         results = []
         for number, row in enumerate(rows):
-            states = torch.cat([*begun.states, output.hidden_states[-1][number]]) if self.cache else None
-            logits = output.logits[number, [column[place] for place in row.places]]
-            results.append(self._find_targets(logits, states, row))
+            results.append(_find_targets(output.logits[number, [column[place] for place in row.places]], row))
         return results
 
     def _run(self, rows: Sequence[Sequence[int]], begun: _Beginning, places: Sequence[int]) -> Any:
@@ -216,21 +176,15 @@ class Engine:
                 past_key_values=cache,
                 use_cache=True,
                 logits_to_keep=torch.tensor(places or [0], device=device),
-                output_hidden_states=self.cache is not None,
             )
 
-    def _find_targets(self, logits: Tensor, states: Tensor | None, row: Row) -> Tensor:
-        """The log-probability of each target: logits at the row's places, [K, V], and the states of all its tokens."""
-        import torch
 
-        targets = torch.tensor(row.targets, dtype=torch.long, device=logits.device)
-        logprobs = logits.float().log_softmax(-1).gather(1, targets[:, None])[:, 0]
-        if self.cache is not None and states is not None:
-            begin, end = row.answer
-            followers = torch.tensor(row.tokens[begin + 1 : end], dtype=torch.long, device=logits.device)
-            queries, remembered = states[list(row.places)], states[begin : begin + len(followers)]
-            logprobs = mix_logprobs(self.cache, logprobs, queries, targets, remembered, followers)
-        return logprobs.cpu().double()
+def _find_targets(logits: Tensor, row: Row) -> Tensor:
+    """The log-probability of each target: logits at the row's places, [K, V]."""
+    import torch
+
+    targets = torch.tensor(row.targets, dtype=torch.long, device=logits.device)
+    return logits.float().log_softmax(-1).gather(1, targets[:, None])[:, 0].cpu().double()
 
 
 def can_share(model: Any) -> bool:
@@ -259,23 +213,3 @@ def count_common(sequences: Sequence[Sequence[int]]) -> int:
     low, high = min(map(tuple, sequences)), max(map(tuple, sequences))  # all others lie between these two
     differ = (i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b)
     return next(differ, min(len(low), len(high)))
-
-
-def mix_logprobs(
-    cache: ContinuousCache, logprobs: Tensor, states: Tensor, targets: Tensor, keys: Tensor, followers: Tensor
-) -> Tensor:
-    """The log-probability of each target token under model and cache together, float32 [T].
-
-    logprobs: [T], each target token's under the model alone, in nats. states: [T, D], the state that predicts it.
-    targets: [T]. keys: [C, D] and followers: [C], the answer's pairs.
-    """
-    import torch
-    from torch.nn.functional import normalize
-
-    if not len(followers):
-        return logprobs.float()
-    queries, remembered = normalize(states.float(), dim=-1), normalize(keys.float(), dim=-1)
-    scores = cache.theta * queries @ remembered.T  # [T, C]
-    right = scores.masked_fill(followers != targets[:, None], -torch.inf).logsumexp(-1)
-    weight = torch.tensor(cache.weight, dtype=torch.float32, device=scores.device)
-    return torch.logaddexp(logprobs.float() + torch.log1p(-weight), right - scores.logsumexp(-1) + weight.log())

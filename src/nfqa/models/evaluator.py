@@ -11,16 +11,14 @@ from dataclasses import astuple
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Literal
 
 from nfqa.files.code import hash_maker
 from nfqa.kernels.perplexity import Settings
 from nfqa.models.committed_losses import LOSS, LOSSES, make_loss, open_losses
-from nfqa.models.engine import ContinuousCache
 from nfqa.models.loading import one_at_a_time, read_precision
 from nfqa.models.pretrained import Pretrained
 from nfqa.models.restated import Restated, RowMaker, TargetLoss, find_losses, find_plain_losses
-from nfqa.models.roles import COMMITTED_PRECISIONS, RoleSpec, find_evaluator
+from nfqa.models.roles import COMMITTED_PRECISIONS, RoleSpec
 
 # A change of the code that makes a loss makes all of them anew, and so does another version of these packages.
 # What opens a model, names it and keeps its losses is not in it: `Evaluator.identity` says which model it is.
@@ -30,10 +28,9 @@ _PLANNED = TargetLoss(math.nan, 0, 0, reason="planned")
 
 
 class Evaluator:
-    """A causal language model that scores texts as restatements: `embedded:NAME`, or any that `Pretrained` opens.
+    """A causal language model that scores texts as restatements: any that `Pretrained` opens.
 
-    cache: a continuous cache over the answer, None for none, or "own": what the model's evaluator.json names for an
-    embedded model, none for any other. dtype "auto" is what NFQA_DTYPE names, or that of the model's committed losses,
+    dtype "auto" is what NFQA_DTYPE names, or that of the model's committed losses,
     or float32 on every device, so that scores don't depend on it; a model too large or too slow for that takes
     bfloat16, and is then no closer than about 1 % to its own plain way.
     batch_tokens is the `Engine`'s.
@@ -43,14 +40,13 @@ class Evaluator:
     of packages: `make spot-check` checks whether they are still what the model gives.
     note: receives every call, and nothing is computed: what is neither stored nor committed is missing as "planned".
     Losses are rounded to six digits when they are made: batches and threads move the last ones.
-    Raises: ValueError for what `Pretrained` refuses, or a missing embedded model.
+    Raises: ValueError for what `Pretrained` refuses.
     """
 
     def __init__(
         self,
         spec: RoleSpec,
         *,
-        cache: ContinuousCache | Literal["own"] | None = "own",
         device: str = "auto",
         dtype: str = "auto",
         batch_tokens: int = 16_384,
@@ -61,20 +57,15 @@ class Evaluator:
     ) -> None:
         self.spec, self._progress, self._note = spec, progress, note
         self._lock = threading.RLock()
-        embedded = spec.kind == "embedded"
-        where = RoleSpec("evaluator", "path", str(find_evaluator(spec.name))) if embedded else spec
-        self.cache = cache if cache != "own" else _read_cache(Path(where.name)) if embedded else None
         dtype = read_precision(COMMITTED_PRECISIONS.get(spec.identity, "float32")) if dtype == "auto" else dtype
-        self._loaded = Pretrained(where, device=device, dtype=dtype, batch_tokens=batch_tokens, cache=self.cache)
-        self._store, self._committed = open_losses(store), LOSSES.read(() if embedded else committed)
+        self._loaded = Pretrained(spec, device=device, dtype=dtype, batch_tokens=batch_tokens)
+        self._store = open_losses(store)
+        self._committed = LOSSES.read(committed)
 
     @cached_property
     def identity(self) -> str:
-        """Model and its commit or hash, precision, and the cache."""
-        name = self._loaded.identity
-        if self.spec.kind == "embedded":
-            name = f"{self.spec.identity}|{self._loaded.precision}"
-        return f"{name}|{self.cache.signature if self.cache else 'cache:none'}"
+        """Model and its commit or hash, and precision. The end is a part of the keys of committed losses."""
+        return f"{self._loaded.identity}|cache:none"
 
     @property
     def chats(self) -> bool:
@@ -152,9 +143,3 @@ class Evaluator:
 def hash_losses_code() -> str:
     """A hash of the code that makes losses, and of the versions of its packages."""
     return hash_maker(*_CODE, within=_CODE, packages=_PACKAGES)
-
-
-def _read_cache(folder: Path) -> ContinuousCache | None:
-    """The cache that an embedded model's evaluator.json names; null is none."""
-    options = json.loads((folder / "evaluator.json").read_text(encoding="utf-8"))["cache"]
-    return None if options is None else ContinuousCache(**options)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nfqa.models.chat import Wrapping
-from nfqa.models.engine import ContinuousCache, Engine
+from nfqa.models.engine import Engine
 from nfqa.models.gguf import convert_gguf, find_gguf
 from nfqa.models.loading import explain_failure, open_quietly, refuse_empty, refuse_too_large
 from nfqa.models.roles import COMMITTED_PRECISIONS, RoleSpec, identify_file
@@ -33,7 +33,7 @@ class Pretrained:
     Each is loaded when it is first needed; a GGUF file is converted once (`nfqa.models.gguf`).
 
     device: "auto" is what NFQA_DEVICE names, else the accelerator at hand, else cpu. dtype: "auto" is bfloat16 on cuda
-    (float16 where it has none) and float32 elsewhere. batch_tokens and cache are the `Engine`'s. Weights are read from
+    (float16 where it has none) and float32 elsewhere. batch_tokens is the `Engine`'s. Weights are read from
     safetensors alone; remote code is run only if asked for.
     Raises: ValueError for what transformers can't load.
     """
@@ -45,13 +45,12 @@ class Pretrained:
         device: str = "auto",
         dtype: str = "auto",
         batch_tokens: int = 16_384,
-        cache: ContinuousCache | None = None,
         trust_remote_code: bool = False,
     ) -> None:
         self.name = f"{spec.kind}:{spec.name}"
         self.spec, self._device, self._dtype = spec, device, dtype
         self._found = replace(spec, kind="path") if spec.is_gguf else spec  # nothing of a file is asked of the hub
-        self._batch_tokens, self._cache = batch_tokens, cache
+        self._batch_tokens = batch_tokens
         self._options = {"revision": spec.revision, "trust_remote_code": trust_remote_code}
 
     @cached_property
@@ -209,7 +208,7 @@ class Pretrained:
     @cached_property
     def engine(self) -> Engine:
         """What runs the model."""
-        return Engine(self.model, batch_tokens=self._batch_tokens, cache=self._cache)
+        return Engine(self.model, batch_tokens=self._batch_tokens)
 
     def close(self) -> None:
         """Let go of the model's memory; it is loaded again when it is next needed."""

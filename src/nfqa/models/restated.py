@@ -64,7 +64,7 @@ class TargetRow:
     def row(self) -> Row:
         """For the engine: the probability of each target token that has a token before it."""
         first = max(self.first, 1)
-        return Row(self.tokens, tuple(range(first - 1, len(self.tokens) - 1)), self.tokens[first:], self.answer)
+        return Row(self.tokens, tuple(range(first - 1, len(self.tokens) - 1)), self.tokens[first:])
 
 
 class RowMaker:

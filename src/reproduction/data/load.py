@@ -42,10 +42,9 @@ def load(
     Args: name: as in data/registry.yml; data: "full" for the upstream file, "sample" for the bundled sample, whose
         dataset is called sample_NAME; limit: at most this many questions, chosen by hash so that neither order nor
         content decides; first: names or texts of questions that a limit chooses before others; split: of debatewise,
-        the claims held out from the training of the embedded evaluators (key % 4 == 0), those it may see, or all (no
-        other dataset is trained on, nor split); repeats: of graded datasets, a passage repeated inside a question is
-        kept ("keep", as the paper), kept once ("first"), or, if its labels disagree, dropped with all its copies
-        ("drop_conflicting").
+        the claims held out from training (key % 4 == 0), those that it may see, or all (no other dataset is trained on,
+        nor split); repeats: of graded datasets, a passage repeated inside a question is kept ("keep", as the paper),
+        kept once ("first"), or, if its labels disagree, dropped with all its copies ("drop_conflicting").
     Raises: ValueError for a wrong name or hash, or naming file, line and field of what the shape doesn't allow;
         UnreachableError when the file is not at hand and can't be fetched.
     """

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pandas as pd
 
-from nfqa.metrics.coverage import split_answer
 from reproduction.debates.search import find_nearest
 
 if TYPE_CHECKING:
@@ -146,26 +145,6 @@ def read_move(reply: str | None) -> Move:
     if step is None or (step[1] and not step[2].strip()):
         return Move(ended="unreadable", thought=words)
     return Move(step[2].strip(), "", words) if step[1] else Move(ended="finished", thought=words)
-
-
-def decide_by_rule(embedder: Embedder) -> Decider:
-    """A proxy for a model's reasoning: the question first, then the question with a sentence that was just found.
-
-    The sentence is the nearest to the question among those of the last step's passages that no query had.
-    """
-    return lambda trails: [_follow(trail, embedder) for trail in trails]
-
-
-def _follow(trail: Trail, embedder: Embedder) -> Move:
-    if not trail.moves:
-        return Move(trail.question)
-    used = {move.query for move in trail.moves}
-    cut = dict.fromkeys(sentence for text in trail.passages[-1].text for sentence in split_answer(text))
-    fresh = [sentence for sentence in cut if f"{trail.question} {sentence}" not in used]
-    if not fresh:
-        return Move(ended="finished")
-    near = embedder.embed_sentences(fresh) @ embedder.embed_queries([trail.question])[0]
-    return Move(f"{trail.question} {fresh[int(near.argmax())]}")
 
 
 def write_answers(passages: pd.DataFrame, generator: Asker, prompts: PromptSet, *, seed: int = 0) -> pd.DataFrame:

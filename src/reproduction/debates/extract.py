@@ -96,30 +96,3 @@ def join_views(parts: pd.DataFrame) -> pd.DataFrame:
     texts = texts.reindex(columns=["point_of_view", "explanation"], fill_value="").fillna("")
     sources = parts.drop_duplicates(["question", "view", "document"]).groupby(["question", "view"], sort=False)
     return texts.assign(documents=sources.document.agg("; ".join)).rename_axis(columns=None).reset_index()
-
-
-def answer_by_sentences(
-    sentences: pd.DataFrame, embedder: Embedder, *, length: int = 8, spread: float = 0.5
-) -> pd.DataFrame:
-    """An answer to each question, of sentences near to it and unlike one another, by maximal marginal relevance.
-
-    The next sentence is argmax (1 - spread) cos(s, question) - spread max_t cos(s, t) over those chosen before.
-
-    Args: sentences: as `split_documents` gives them; spread: 0 for the nearest sentences whatever they repeat.
-    Returns: question, text, documents (of the chosen sentences, "; " between them), n_sentences.
-    Source: Carbonell and Goldstein 1998. A proxy for a language model that writes from the same documents.
-    """
-    rows = []
-    for question, part in sentences.groupby("question", sort=False):
-        vectors = embedder.embed_sentences(part.text.tolist())
-        near = vectors @ embedder.embed_sentences([str(question)])[0]
-        chosen: list[int] = []
-        worth = (1 - spread) * near
-        for _ in range(min(length, len(part))):
-            chosen.append(int(worth.argmax()))
-            like = (vectors @ vectors[chosen].T).max(axis=1)
-            worth = (1 - spread) * near - spread * like
-            worth[chosen] = -np.inf
-        answer = part.iloc[chosen]
-        rows.append((question, " ".join(answer.text), "; ".join(answer.document.unique()), len(answer)))
-    return pd.DataFrame(rows, columns=["question", "text", "documents", "n_sentences"])

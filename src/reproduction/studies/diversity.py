@@ -96,7 +96,5 @@ def find_carriers(answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evaluat
 
 
 def choose_wrapping(evaluator: Evaluator, wrapping: Literal["chat", "plain"]) -> Literal["chat", "plain"]:
-    """The given wrapping; for an embedded evaluator its training's, and "plain" for one without a chat template."""
-    if evaluator.spec.kind == "embedded":
-        return "chat"
+    """The given wrapping, or "plain" for an evaluator without a chat template."""
     return wrapping if evaluator.chats else "plain"
