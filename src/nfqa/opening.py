@@ -203,18 +203,17 @@ def open_askers(
     return {name: open_asker(spec, find_decoding(spec), journal, **options) for name, spec in pairs}
 
 
-def open_asker(spec: RoleSpec, decoding: Decoding, journal: Keeping, *, dtype: str = "", **options: Any) -> Asker:
+def open_asker(spec: RoleSpec, decoding: Decoding, journal: Keeping, **options: Any) -> Asker:
     """Requests to one model, each completion kept in a journal, or as long as this lives.
 
-    Args: dtype: of a model in process, by default what NFQA_DTYPE names; options: as `nfqa.judge.asking.Asker` has
-        them.
+    Args: options: as `nfqa.judge.asking.Asker` has them.
     """
     from nfqa.judge.asking import Asker
     from nfqa.judge.journal import Journal
 
     store = journal if isinstance(journal, Journal) else Journal(Path(journal) if journal else None)
-    precision = "" if spec.kind == "openai" else dtype or read_precision("")
-    opens = partial(open_model, journal=store, dtype=dtype)
+    precision = "" if spec.kind == "openai" else read_precision("")
+    opens = partial(open_model, journal=store)
     return Asker(spec, opens, store, decoding, precision=precision, **options)
 
 
