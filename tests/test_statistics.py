@@ -9,7 +9,7 @@ from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
 from nfqa.kernels.intervals import draw_counts, estimate_difference, estimate_mean, find_interval
-from nfqa.metrics.statistics import METHODS, average, correlate, pool, subtract
+from nfqa.metrics.statistics import COEFFICIENTS, average, correlate, pool, subtract
 from reproduction.studies.rankings import find_intervals, resample_means
 
 
@@ -27,7 +27,7 @@ def test_correlations_are_scipys_in_each_group_whatever_the_order_of_rows() -> N
     scores = make_scores()
     shuffled = scores.sample(frac=1, random_state=0)
     oracles = {"kendall": stats.kendalltau, "spearman": stats.spearmanr, "pearson": stats.pearsonr}
-    for method in METHODS:
+    for method in COEFFICIENTS:
         groups = scores.groupby(["question", "seed"])
         expected = pd.Series({key: oracles[method](group.score, group.grade)[0] for key, group in groups})
         for frame in (scores, shuffled):

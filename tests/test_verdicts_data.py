@@ -191,7 +191,9 @@ def test_the_commands_write_such_a_file_and_tell_what_is_committed(checkout: Che
     done = checkout.run("export", str(path), "--model", SPEC, call=main)
     assert (done.returncode, done.stdout) == (0, f"3 rows in {path}, 3 of them new\n"), done.stderr
     for words, message in (("export README.md", "FILE is README.md; expected a name that ends in"),
-                           ("export-losses x.parquet", "nothing to write"), ("import x.sqlite", "x.sqlite: no journal"),
+                           ("export-losses x.parquet", "nothing to write"),
+                           ("export-readings x.parquet", "nothing to write"),
+                           ("import x.sqlite", "x.sqlite: no journal"),
                            (f"import {checkout.root}/papers/made_up.csv", "made_up.csv: no journal")):  # fmt: skip
         refused = checkout.run(*words.split(), call=main)
         assert (refused.returncode, message in refused.stderr) == (2, True), refused.stderr

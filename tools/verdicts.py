@@ -1,4 +1,4 @@
-"""What language models gave, for git: export, import and spot check of verdicts and losses; `make help` lists them.
+"""What language models gave, for git: export, import and spot check; `make help` lists the commands.
 
 What a file or a journal holds already is never replaced. The library reads the Parquet files (`nfqa.files.committed`).
 """
@@ -34,6 +34,7 @@ from nfqa.models.chat import Reply, Request
 from nfqa.models.committed_losses import LOSSES, open_losses
 from nfqa.models.evaluator import Evaluator, hash_losses_code
 from nfqa.models.gguf import find_in_folder
+from nfqa.models.reader import READINGS, Reader
 from nfqa.models.restated import Restated, TargetLoss
 from nfqa.models.roles import COMMITTED, SMOLLM2, parse_role
 from nfqa.opening import open_model
@@ -110,7 +111,8 @@ def read_journal(path: Path) -> list[dict]:
 
 ARTEFACTS, SECONDS = 3, 120  # a sample comes from so many, if so many have something committed; else time ends it
 A_TEXT = 10  # takes a minute, where a verdict takes a second: so many times fewer are drawn
-MOST = {"log-probabilities": 1e-3, "texts": 0.0, "losses": 1e-3}  # differences: in nats; whether any; as a share
+# Differences: in nats; whether any; as a share; of logits, which are rounded to 1e-3.
+MOST = {"log-probabilities": 1e-3, "texts": 0.0, "losses": 1e-3, "readings": 5e-3}
 MOST_BFLOAT16 = MOST | {"log-probabilities": 0.5, "losses": 0.02}  # which moves by batch and processor
 open_again = cache(partial(open_model, journal=Journal()))  # each model once; what it gives is not kept
 
@@ -144,6 +146,15 @@ class Recorder:
         if sum(kind == "losses" for kind, *_ in self.rows) >= self.most_losses:
             raise InterruptedError("enough losses")
 
+    def note_readings(self, reader: Reader, pairs: Sequence[tuple[str, str]]) -> None:
+        """Note what SmolLM2's reader read."""
+        for pair in pairs:
+            logit = reader.find_committed(pair)
+            if logit is not None:
+                key = "|".join([reader.signature, *pair])
+                again = partial(read_again, reader, pair, logit)
+                self.rows.append(("readings", key, reader.signature, self.place, again))
+
     def make_table(self) -> pd.DataFrame:
         """What was noted, each request once."""
         return pd.DataFrame(self.rows, columns=["kind", "key", "model", "place", "again"]).drop_duplicates("key")
@@ -168,6 +179,12 @@ def score_again(evaluator: Evaluator, item: Restated, settings: Settings, before
     return difference, f"restating {item.targets[0]!r:.40}: {before} is committed, now {now}"
 
 
+def read_again(reader: Reader, pair: tuple[str, str], before: float) -> tuple[float, str]:
+    """By how much a new logit differs from the committed one, and both in words."""
+    (((_, now, _),),) = reader.read_anew([pair])
+    return abs(now - before), f"reading {pair[1]!r:.40}: {before} is committed, now {now}"
+
+
 def draw_sample(root: Path, only: Sequence[str], size: int, seed: int) -> pd.DataFrame:
     """Of what notebooks ask for, a random `size` of committed verdicts and losses, and fewer texts: rows to compute.
 
@@ -188,7 +205,7 @@ def draw_sample(root: Path, only: Sequence[str], size: int, seed: int) -> pd.Dat
         recorder.place = f"{paper.paper}/{name}"
         count_asked(paper, name, options.find_place(root), options, recorder)
     table = recorder.make_table().sample(frac=1, random_state=seed)
-    most = table.kind.map({"log-probabilities": size, "texts": -(-size // A_TEXT), "losses": size})
+    most = table.kind.map({"log-probabilities": size, "texts": -(-size // A_TEXT), "losses": size, "readings": size})
     return table[table.groupby("kind").cumcount() < most]
 
 
@@ -220,7 +237,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run a command; returns its exit code, which is 2 for wrong input."""
     parser = argparse.ArgumentParser(prog="python -m tools.verdicts", description=str(__doc__).partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    for name in ("export", "export-losses", "import"):
+    for name in ("export", "export-losses", "export-readings", "import"):
         commands.add_parser(name).add_argument("file", type=Path)
     commands.choices["export"].add_argument("--model", default="", help="beginning of the models' identity")
     commands.add_parser("spot-check").add_argument("artefacts", nargs="*", metavar="PAPER/NAME")
@@ -235,6 +252,8 @@ def main(words: Sequence[str] | None = None) -> int:
             print(import_completions(Journal(journal), chosen.file))
         elif chosen.command == "export-losses":
             print(merge_rows(LOSSES, chosen.file, list_losses(find_cache(root, "losses"))))
+        elif chosen.command == "export-readings":
+            print(merge_rows(READINGS, chosen.file, Reader(find_cache(root, "readings")).list_kept()))
         else:
             lines = Journal(journal).list_lines() if journal.is_file() else []
             rows = [line for line in lines if line["model"].startswith(chosen.model)]

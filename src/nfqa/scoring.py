@@ -24,6 +24,7 @@ from nfqa.files.tables import escape_formula
 from nfqa.job import LABELS, METHODS, Job
 from nfqa.judge.asking import Tally, merge_tallies
 from nfqa.models.chat import UNSETTLED
+from nfqa.models.roles import SMOLLM2, is_installed
 from nfqa.opening import open_embedder, open_evaluator, open_judge
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ _TEXTS = (
 )  # fmt: skip
 _NUMBERS = {"grade": "float", "score": "float", "rank": "Int64", "probability": "float"}
 _MOST_ROWS = 100_000  # of scores.csv; parts hold all
-_SAMPLE = 16  # questions, to tell how long all will take
+_TRIED = 16  # questions, to tell how long all will take
 _WRITTEN = 12  # tokens that a judge writes, about: a bare verdict
 
 
@@ -126,7 +127,7 @@ class Worker:
                 missing = scores.missing.mask(unknown, "no_share")
                 return pd.concat([scores, scores.assign(metric="pd_share", score=share, missing=missing)])
             case "da":
-                return functions.dispute_awareness(frames, self.job.reader or self.judge)
+                return functions.dispute_awareness(frames, SMOLLM2 if self.job.reader else self.judge)
             case "coverage":
                 if self.job.reader == "embedded":
                     return functions.coverage(frames, "embedded", embedder=self.embedder)
@@ -157,8 +158,8 @@ class Worker:
         from nfqa.models.reader import open_reader
 
         forget_texts()
-        for name in {"embedded", self.job.reader or "embedded"}:  # long texts are always the first one's
-            open_reader(name).forget()
+        if is_installed(SMOLLM2):
+            open_reader().forget()
         for opened in {"embedder", "evaluator"} & self.__dict__.keys():
             self.__dict__[opened].forget()
 
@@ -310,7 +311,7 @@ def estimate(job: Job, *, shard: int) -> pd.DataFrame:
         row: dict[str, Any] = {"method": method, "lines": sum(part.lines for part in todo)}
         if todo:
             answered, worker = read_part(job.path, todo[0], []), Worker(job, dry=True)
-            sample = answered.questions[:_SAMPLE]
+            sample = answered.questions[:_TRIED]
             frames = functions.read(replace(answered, questions=sample))
             share = row["lines"] / todo[0].lines * len(answered.questions) / max(1, len(sample))
             worker.score(method, frames)  # opens what it needs

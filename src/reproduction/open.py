@@ -16,10 +16,10 @@ from nfqa.models.roles import DEFAULTS, identify_role
 from nfqa.opening import Asking
 from reproduction.figures import add_note, save_figure, use_style
 from reproduction.judging import read_prompt_set
+from reproduction.notebook_roles import Roles
 from reproduction.notebooks import list_functions, read_parameters, read_versions
 from reproduction.papers import DEBATEQA, find_artefact, hash_code, read_papers, show_name
 from reproduction.place import find_place
-from reproduction.roles import Roles
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from nfqa.files.records import QuestionSet
     from nfqa.judge.prompts import PromptSet
-    from reproduction.debates.answering import Answered
+    from reproduction.debates.answered import Answered
 
 
 class Lab(Roles):
@@ -101,11 +101,11 @@ class Lab(Roles):
         with neither, those of OvertonEvals to its own questions.
         Args: questions: as `load_debates`; files: the folder; limit, fewest: of the questions; options: as
             `nfqa.judge.answering.answer_questions`.
-        Raises: as `load_debates`, and as the functions of `reproduction.debates.answering`; ValueError where nothing
+        Raises: as `load_debates`, and as the functions of `reproduction.debates.answered`; ValueError where nothing
             answers DebateQA's questions.
         """
         from nfqa.judge.answering import answer_questions
-        from reproduction.debates.answering import Answered, read_answer_files
+        from reproduction.debates.answered import Answered, read_answer_files
 
         if not files and not self.writers:
             if questions == DEBATEQA:

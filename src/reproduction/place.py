@@ -42,12 +42,12 @@ def find_place(
     return Place(root, root.joinpath("build", *folders), is_full=not folders)
 
 
-def find_cache(root: Path, what: Literal["embeddings", "losses"]) -> Path:
-    """The file that keeps vectors or losses; shared by all runs, as it is keyed by model, settings and text."""
+def find_cache(root: Path, what: Literal["embeddings", "losses", "readings"]) -> Path:
+    """The file that keeps vectors, losses or readings; shared by all runs, being keyed by model, settings and text."""
     return root / "build" / "cache" / f"{what}.sqlite"
 
 
-def find_committed(root: Path, what: Literal["verdicts", "losses"]) -> list[Path]:
+def find_committed(root: Path, what: Literal["verdicts", "losses", "readings"]) -> list[Path]:
     """The Parquet files in git of what a language model gave; none with FRESH=1, which requests all of it again.
 
     What a killed export left, whose name begins with a dot, is none of them.

@@ -50,8 +50,8 @@ def redraw_figure(paper: Paper, name: str, place: Place, options: RunOptions) ->
 def count_asked(paper: Paper, name: str, place: Place, options: RunOptions, recorder: Any = None) -> Tally:
     """What an artefact would ask language models, by its cells tagged `ask`, run dry: counted, nothing asked.
 
-    Args: recorder: as `reproduction.roles.Roles` has it. For its losses the cells between are run too, as far as they
-        need neither vectors nor values.
+    Args: recorder: as `reproduction.notebook_roles.Roles` has it. For its losses the cells between are run too, as far
+        as they need neither vectors nor values.
     """
     artefact = paper.artefacts[name]
     parameters = choose_parameters(paper, name, options, place.work / "scratch" / "dry")

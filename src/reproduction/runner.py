@@ -147,7 +147,7 @@ def read_failure(log: Path, code: int) -> str:
 
 
 def describe_running(scratch: Path, names: Iterable[str]) -> str:
-    """The notebooks at work, and the progress of a batch of requests to a model, as `reproduction.roles` notes it."""
+    """The notebooks at work, and the progress of a batch of requests, as `reproduction.notebook_roles` notes it."""
     parts = []
     for name in names:
         progress = ""

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
+from nfqa.files.debateqa import Debate, Points, make_points
 from nfqa.files.json_lines import (
     AnyText,
     Extra,
@@ -27,7 +28,6 @@ from nfqa.files.json_lines import (
 )
 from nfqa.files.parts import Part, find_kind, read_objects
 from nfqa.files.paths import hash_file, refuse_stream
-from nfqa.files.readers import Debate, Points, make_points
 from nfqa.files.records import UNLABELLED, Answer, Excluded, Question, QuestionSet
 from nfqa.files.tables import (
     EXAMPLES,

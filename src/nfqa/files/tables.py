@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
+from nfqa.files.debateqa import PointOfView
 from nfqa.files.json_lines import (
     SCORED,
     AnyText,
@@ -27,14 +28,13 @@ from nfqa.files.json_lines import (
     refuse_repeats,
     refuse_twin,
 )
-from nfqa.files.readers import PointOfView
 from nfqa.files.records import UNLABELLED
 
 if TYPE_CHECKING:
     import pandas as pd
 
 TABLES = (".csv", ".tsv")
-SAMPLE = Path(__file__).parents[1] / "sample"  # examples of a table and of JSON lines
+SAMPLE_FOLDER = Path(__file__).parents[1] / "sample"  # a table and JSON lines
 TOP_GRADE = 3  # grades and labels run from 0, the worst
 Grade = Annotated[int, Field(ge=0, le=TOP_GRADE), BeforeValidator(read_number)]
 Lines = Iterable[tuple[int, str, dict[str, Any]]]  # number, where it is in words, the object
@@ -235,7 +235,7 @@ def write_template(path: Path) -> None:
     if path.exists():
         raise ValueError(f"{path}: File exists; name another file, or remove this one")
     with path.open("xb") as file:
-        file.write((SAMPLE / "answers.csv").read_bytes())
+        file.write((SAMPLE_FOLDER / "answers.csv").read_bytes())
 
 
 def escape_formula(cell: Any) -> Any:

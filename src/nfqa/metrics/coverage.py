@@ -16,7 +16,6 @@ from sentencex import segment
 from nfqa.judge.prompts import OWN, PromptSet
 from nfqa.metrics.judging import LanguageJudge, mark_texts
 from nfqa.metrics.systems import note_cut
-from nfqa.models.adapters import COVERAGE
 from nfqa.models.embed import EMBEDDER_CUT, Embedder
 from nfqa.models.reader import READER_CUT, Reader
 
@@ -45,9 +44,6 @@ def score_coverage(
 ) -> pd.DataFrame:
     """The parts of an answer's coverage: one row an answer and view, as `measure_coverage` or `read_coverage` has it.
 
-    The packaged embedder has the adapter that was trained to see whether a text states a point of view; another
-    embedder is as it is.
-
     Args: answers, views: as `score_baselines`; model: what compares an answer with a view.
     Returns: the columns of `answers` but text and grade; view, metric ("coverage"), score (a cosine, or the probability
         by a reader or language model; NaN for an answer without a sentence), missing ("no_text" then, or why a language
@@ -70,7 +66,7 @@ def score_coverage(
         scores[viewed] = read_coverage(answer_texts[viewed].tolist(), pairs.view_text[viewed].tolist(), model)
         read: list[list[Any]] = [*_list_passages(answer_texts, pairs.view_text)]
     else:
-        signature, model = sign_coverage(model), model.tune(COVERAGE)
+        signature = sign_coverage(model)
         model.prepare(views["text"].tolist(), tokens=False)
         cosines = [
             measure_coverage(part["text"].fillna("").iloc[0], part["view_text"].tolist(), model)
@@ -87,9 +83,8 @@ def score_coverage(
 
 
 def sign_coverage(embedder: Embedder) -> str:
-    """How coverage by an embedder, with its adapter where it has one, is signed."""
-    tuned = f"|adapter:{COVERAGE}" if embedder.can_tune else ""
-    return f"cosine:nearest_sentence|split:sentencex|embedder:{embedder.spec.identity}{tuned}"
+    """How coverage by an embedder is signed."""
+    return f"cosine:nearest_sentence|split:sentencex|embedder:{embedder.spec.identity}"
 
 
 def split_answer(text: str) -> list[str]:

@@ -22,7 +22,7 @@ def score_awareness(
 
     Args: answers: dataset, question, text (NaN where a system gave no answer), question_text where it is known (a
         language model alone is shown it, and only by a prompt with a place for it), and any columns that name the
-        answer; by: the embedded detector, a language model with prompts for D.A. (prompts/own or prompts/upstream), or
+        answer; by: the detector, a language model with prompts for D.A. (prompts/own or prompts/upstream), or
         a keyword rule; form: of the prompt.
     Returns: the columns of `answers` but text, question_text and grade; metric ("da"), method ("detector", "judge" or
         the rule), score, probability (of 1; NaN for a rule), missing ("no_answer", or the verdict's reason, such as
@@ -34,9 +34,7 @@ def score_awareness(
         marks = judge_awareness(pair_texts(answers), by, form=form)
         marks = marks.assign(method="judge", probability=marks.score, score=decide(marks.score))
     elif isinstance(by, Detector):
-        names = answers["dataset"] + ":" + answers["question"].astype(str)
-        marks = by.decide(texts, names, [question for question, _ in pair_texts(answers)])
-        marks = marks.assign(method="detector", missing="", signature=by.signature)
+        marks = by.decide(texts).assign(method="detector", missing="", signature=by.signature)
     else:
         marks = pd.DataFrame({"score": apply_rule(texts, by), "probability": np.nan})
         marks = marks.assign(method=by, missing="", signature=f"rule:{by}", note="")

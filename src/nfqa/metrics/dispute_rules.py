@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Rule = Literal["one_word", "phrases", "phrases_or_sides"]
+CUES = ("phrase", "supporters", "critics", "some_say", "others_say", "two_sides")
 
 _ONE_WORD = re.compile(r"\bdebat(?:e|es|ed|able|ing)\b", re.IGNORECASE)
 # Each alternative says that something is disputed. What plain prose uses too ("complex", "it depends on", "mixed") is
@@ -47,11 +48,11 @@ def apply_rule(texts: Sequence[str], rule: Rule) -> NDArray[np.bool_]:
         dispute.
     """
     words = np.array([_ONE_WORD.search(text) is not None for text in texts], dtype=np.bool_)
-    cues = np.array([list_cues(text) for text in texts], dtype=np.bool_).reshape(-1, 6)
+    cues = np.array([list_cues(text) for text in texts], dtype=np.bool_).reshape(-1, len(CUES))
     return {"one_word": words, "phrases": cues[:, 0], "phrases_or_sides": cues[:, 0] | cues[:, -1]}[rule]
 
 
 def list_cues(text: str) -> tuple[bool, ...]:
-    """The cues of the rules, one by one: phrase, supporters, critics, some who say, others who say, two sides."""
+    """The cues of the rules, in the order of CUES."""
     phrase, *sides = (part.search(text) is not None for part in (_PHRASES, _FOR, _AGAINST, _SOME, _OTHERS))
     return (phrase, *sides, (sides[0] and sides[1]) or (sides[2] and sides[3]))

@@ -11,7 +11,7 @@ import pandas as pd
 
 from nfqa.files.json_lines import refuse_lost_digits, refuse_repeats, suggest
 from nfqa.kernels.correlation import Coefficient
-from nfqa.metrics.statistics import METHODS, average, correlate, count_reasons, list_conditions, require_columns
+from nfqa.metrics.statistics import COEFFICIENTS, average, correlate, count_reasons, list_conditions, require_columns
 from nfqa.metrics.systems import average_answers, compare_systems, drop_harmed, summarise_systems
 
 Graders = Literal["one", "mean"]
@@ -130,8 +130,11 @@ def measure_agreement(
     """As `nfqa.agreement` has it."""
     coefficients = [coefficients] if isinstance(coefficients, str) else coefficients
     if not coefficients:
-        raise ValueError(f"coefficients: none is named; expected {' or '.join(METHODS)}")
-    choices = [("graders", graders, get_args(Graders)), *(("coefficients", name, METHODS) for name in coefficients)]
+        raise ValueError(f"coefficients: none is named; expected {' or '.join(COEFFICIENTS)}")
+    choices = [
+        ("graders", graders, get_args(Graders)),
+        *(("coefficients", name, COEFFICIENTS) for name in coefficients),
+    ]
     for what, name, known in choices:
         if name not in known:
             raise ValueError(f"{what}: no {name!r}; {suggest(str(name), known)}expected {' or '.join(known)}")

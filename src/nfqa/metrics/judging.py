@@ -197,11 +197,11 @@ def judge_by_language_model(
         count = float(len(examples)) if method == "listwise" else np.nan  # other forms have no examples
         read = [texts for draw in part.draw for texts in list_texts(draw, references=method != "pointwise")]
         about = {"metric": method, "judge": named, "shots": count, "note": note_long(read, judge)}
-        frames.append(list_scores(part, verdicts, signature, **about))
+        frames.append(gather_verdicts(part, verdicts, signature, **about))
     return pd.concat(frames, ignore_index=True)
 
 
-def list_scores(draws: pd.DataFrame, verdicts: pd.DataFrame, signature: str, **columns: object) -> pd.DataFrame:
+def gather_verdicts(draws: pd.DataFrame, verdicts: pd.DataFrame, signature: str, **columns: object) -> pd.DataFrame:
     """One row per candidate with the score of its verdicts, as `judge_by_language_model` has it.
 
     Args: verdicts: as `judge_draws` gives them; signature: how they were made; columns: further ones.

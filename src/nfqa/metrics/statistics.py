@@ -31,7 +31,7 @@ from nfqa.kernels.intervals import (
 )  # fmt: skip
 
 Undefined = Literal["drop", "zero"]
-METHODS: tuple[Coefficient, ...] = get_args(Coefficient)
+COEFFICIENTS: tuple[Coefficient, ...] = get_args(Coefficient)
 OF_AN_ANSWER = (  # never a condition
     "answer", "system", "text", "grade", "score", "missing", "verdicts", "unreadable", "mass",
     "words", "other", "ten", "rank", "probability", "wins", "note", "flags", "guarded",
@@ -46,7 +46,7 @@ def correlate(
     x: str = "score",
     y: str = "grade",
     by: Sequence[str] | None = None,
-    methods: Sequence[Coefficient] = METHODS,
+    methods: Sequence[Coefficient] = COEFFICIENTS,
     undefined: Undefined = "drop",
 ) -> pd.DataFrame:
     """Correlate two columns inside each group, such as scores with people's grades: one measurement per coefficient.

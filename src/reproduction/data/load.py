@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from nfqa.files.debateqa import read_debateqa
 from nfqa.files.paths import find_root, hash_file
-from nfqa.files.readers import read_debateqa
 from nfqa.files.records import Question, QuestionSet
 from reproduction.data import readers
 from reproduction.data.rated import read_rated

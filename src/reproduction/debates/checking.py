@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from nfqa.metrics.judging import ask_planned, read_verdict
-from nfqa.models.adapters import COVERAGE
 from nfqa.models.chat import UNSETTLED, Request
 from reproduction.debates.pipeline import Stage, list_dropped, say_cosine
 from reproduction.debates.sourcing import remove_near_duplicates
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
     from nfqa.models.embed import Embedder
 
 ADDRESSES = 0.3  # the cosine from which the embedder accepts a point of view: this project's, not tuned on any labels
-# The coverage from which it accepts an explanation. Of half of Debatewise's held-out claims, nine in ten of the
-# arguments that reach it for a title have this title, where as many have another one of the same claim.
+# The cosine of its nearest sentence from which it accepts an explanation: of half of Debatewise's held-out claims, 8
+# in 10 of the arguments that reach it for a title have this title, where as many have another one of the claim.
 SUPPORTS = 0.6
 
 
@@ -30,8 +29,8 @@ def check_views(views: pd.DataFrame, embedder: Embedder, *, judge: LanguageJudge
 
     A duplicate has a cosine of 0.9 to another of its question. By the judge, one verdict of 0 or 1 is on both, and none
     that can be read removes the point of view. By the embedder, a point of view has a cosine of ADDRESSES to the
-    question or more, and its explanation a coverage of it (`measure_each`) of SUPPORTS or more. Without an explanation
-    of such coverage a point of view stays, its explanation "".
+    question or more, and its explanation SUPPORTS or more (`measure_each`). Without such an explanation a point of view
+    stays, its explanation "".
 
     Args: views: id, question, view, point_of_view, explanation.
     Returns: views, with addresses and supports (the cosines); what is dropped, a view or explanation for its first
@@ -46,7 +45,7 @@ def check_views(views: pd.DataFrame, embedder: Embedder, *, judge: LanguageJudge
         reasons[twins.index] = "duplicate"
         details[twins.index] = [f"cosine {row.cosine:.3f} with: {row.nearest}" for row in twins.itertuples()]
     stated, questions = (embedder.embed_sentences(views[name].tolist()) for name in ("point_of_view", "question"))
-    supports = measure_each(views.explanation.tolist(), views.point_of_view.tolist(), embedder.tune(COVERAGE))
+    supports = measure_each(views.explanation.tolist(), views.point_of_view.tolist(), embedder)
     views = views.assign(addresses=np.einsum("nd,nd->n", stated, questions), supports=supports)
     unchecked, unsupported = reasons == "", pd.Series(data=False, index=views.index)
     if judge is not None:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from reproduction.debates.domains import TRUSTED, add_domains
 from reproduction.debates.extract import FEWEST, extract_views, split_documents
-from reproduction.debates.search import Scorer, cut_documents, rerank
+from reproduction.debates.search import PairScorer, cut_documents, rerank
 from reproduction.debates.sourcing import remove_near_duplicates
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def keep_trusted(documents: pd.DataFrame, *, every: bool = False) -> Stage:
 
 
 def keep_nearest(
-    questions: pd.DataFrame, documents: pd.DataFrame, score: Scorer,
+    questions: pd.DataFrame, documents: pd.DataFrame, score: PairScorer,
     *, top: int = KEPT, fewest: int = FEWEST_DOCUMENTS, near: float = NEAR,
 ) -> Stage:  # fmt: skip
     """The `top` documents of each question by their best chunk's score; questions with fewer than `fewest` are dropped.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from nfqa.models.embed import Embedder
 
 _QUERIES = 256  # at a time against all vectors: for 100,000 texts, 100 MB of cosines
-Scorer = Callable[[Sequence[tuple[str, str]]], NDArray[np.floating]]  # (query, text) pairs -> scores [pairs]
+PairScorer = Callable[[Sequence[tuple[str, str]]], NDArray[np.floating]]  # (query, text) pairs -> scores [pairs]
 
 
 def cut_documents(documents: pd.DataFrame, *, size: int) -> pd.DataFrame:
@@ -48,7 +48,7 @@ def find_nearest(
     return places, np.einsum("qd,qtd->qt", queries, vectors[places])
 
 
-def rerank(rankings: pd.DataFrame, texts: pd.DataFrame, score: Scorer, *, top: int) -> pd.DataFrame:
+def rerank(rankings: pd.DataFrame, texts: pd.DataFrame, score: PairScorer, *, top: int) -> pd.DataFrame:
     """The `top` documents of each query in the order of a scorer; a document's best chunk counts.
 
     Args: rankings: query, document; texts: document, text of its chunks; score: of (query, text) pairs.
@@ -63,7 +63,7 @@ def rerank(rankings: pd.DataFrame, texts: pd.DataFrame, score: Scorer, *, top: i
     return best.loc[best["rank"] <= top, ["query", "document", "rank", "score"]].reset_index(drop=True)
 
 
-def score_by_cosine(embedder: Embedder) -> Scorer:
+def score_by_cosine(embedder: Embedder) -> PairScorer:
     """Cosine of query and text, for `rerank`: over texts that are sentences, a document counts by its nearest one."""
 
     def score(pairs: Sequence[tuple[str, str]]) -> NDArray[np.floating]:

@@ -76,7 +76,7 @@ def write_parts(documents: pd.DataFrame, generator: Asker, prompts: PromptSet, e
 
 
 def list_points(documents: pd.DataFrame, generator: Asker, prompts: PromptSet) -> Stage:
-    """The points of view that a language model lists, with their documents, read strictly by `choose_points`.
+    """The points of view that a language model lists, with their documents, read strictly by `read_points`.
 
     Returns: id, question, view (ID.1, ID.2 ...), point_of_view, documents (a list of names); what is dropped: a
         question for no reply, an unreadable one or no points; a point for documents that aren't there or a repetition.
@@ -86,7 +86,7 @@ def list_points(documents: pd.DataFrame, generator: Asker, prompts: PromptSet) -
     rows, lost = [], [list_dropped("question", [], "")]
     for ((identifier, question), part), reply in zip(groups, generator.write(requests), strict=True):
         names = part.document.tolist()
-        points, refused = choose_points(reply, len(names))
+        points, refused = read_points(reply, len(names))
         for place, why, detail in refused:
             unit, item = ("point of view", f"{identifier}.{place}") if place else ("question", identifier)
             lost.append(list_dropped(unit, [item], why, detail))
@@ -96,7 +96,7 @@ def list_points(documents: pd.DataFrame, generator: Asker, prompts: PromptSet) -
     return pd.DataFrame(rows, columns=columns), pd.concat(lost, ignore_index=True)
 
 
-def choose_points(reply: str | None, n_documents: int) -> tuple[list[Point], list[tuple[int, str, str]]]:
+def read_points(reply: str | None, n_documents: int) -> tuple[list[Point], list[tuple[int, str, str]]]:
     """The points of view of a reply that can be used, and what can't: its place (0: the whole reply), why, detail.
 
     A reply holds a JSON list of `{"point_of_view", "documents": [numbers from 1]}`, in a fence or among words as well;

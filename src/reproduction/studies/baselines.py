@@ -13,37 +13,41 @@ from numpy.typing import NDArray
 
 from nfqa.judge.asking import Asker
 from nfqa.kernels.parse import CHOICES, Verdict
-from nfqa.metrics.coverage import measure_coverage, score_coverage, sign_coverage, split_answer
-from nfqa.metrics.judging import LanguageJudge, ask_planned, list_scores, mark_answers, read_verdict, trim_text
+from nfqa.metrics.coverage import measure_coverage, score_coverage, split_answer
+from nfqa.metrics.judging import LanguageJudge, ask_planned, gather_verdicts, mark_answers, read_verdict, trim_text
 from nfqa.metrics.references import list_candidates
 from nfqa.models.chat import Request
 from nfqa.models.embed import Embedder
+from nfqa.models.reader import Reader
 
 CLUSTER_DISTANCE = 0.5  # mean cosine distance up to which two groups of sentences are one
 
 
-def score_baselines(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedder) -> pd.DataFrame:
-    """The three baselines of every answer, higher is more: one row an answer and metric.
+def score_baselines(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedder, reader: Reader) -> pd.DataFrame:
+    """The baselines of every answer, higher is more: one row an answer and metric.
 
     Args: answers: dataset, question, text (NaN where a system gave none), and any columns that name the answer; views:
         dataset, question, view, text (`QuestionSet.views`).
-    Returns: the columns of `answers` but text and grade; metric: `length` in words, `coverage`, the mean of
-        `score_coverage` over the views, `sentence_clusters`; score, missing ("no_text" where there is no score) and
-        signature.
+    Returns: the columns of `answers` but text and grade; metric: `length` in words; `coverage` and `nearest_sentence`,
+        the mean over the views of `score_coverage` by the reader and by the embedder; `sentence_clusters`; score,
+        missing ("no_text" where there is no score) and signature.
     """
     texts = answers["text"].fillna("").tolist()
-    covered = score_coverage(answers.assign(row=range(len(answers))), views, embedder)
+    numbered = answers.assign(row=range(len(answers)))
+    by_reader, by_cosine = (score_coverage(numbered, views, model) for model in (reader, embedder))
     names = answers.drop(columns=["text", "grade"], errors="ignore").reset_index(drop=True)
     made = names.assign(
         length=[float(len(text.split())) or np.nan for text in texts],
-        coverage=covered.groupby("row")["score"].mean().reindex(names.index),
+        coverage=by_reader.groupby("row")["score"].mean().reindex(names.index),
+        nearest_sentence=by_cosine.groupby("row")["score"].mean().reindex(names.index),
         sentence_clusters=[count_clusters(text, embedder) for text in texts],
     )
-    by_cosine = f"linkage:average|cosine_distance:{CLUSTER_DISTANCE}"
+    in_clusters = f"linkage:average|cosine_distance:{CLUSTER_DISTANCE}"
     signatures = {
         "length": "words:split",
-        "coverage": sign_coverage(embedder),
-        "sentence_clusters": f"{by_cosine}|split:sentencex|embedder:{embedder.spec.identity}",
+        "coverage": by_reader.signature.iloc[0],
+        "nearest_sentence": by_cosine.signature.iloc[0],
+        "sentence_clusters": f"{in_clusters}|split:sentencex|embedder:{embedder.spec.identity}",
     }
     scores = made.melt([*names.columns], var_name="metric", value_name="score")
     missing = np.where(scores.score.isna(), "no_text", "")
@@ -188,5 +192,5 @@ def judge_candidates(draws: pd.DataFrame, judge: LanguageJudge | None, *, named:
     second = first.assign(answer=pairs.answer_b, value=-first.value)
     verdicts = pd.concat([first, second]).rename(columns={"place": "draw"})
     signature = f"judge:{judge.asker.identity}|method:pairwise_candidates|{judge.sign('pairwise')}|order:both"
-    rows = list_scores(draws, verdicts, signature, metric="pairwise_candidates", judge=named, shots=np.nan)
+    rows = gather_verdicts(draws, verdicts, signature, metric="pairwise_candidates", judge=named, shots=np.nan)
     return rows.assign(score=(1 + rows.score) / 2)

@@ -1,4 +1,4 @@
-"""Yes-or-no decisions on the dispute in answers: every way to ask, agreement with labels, fitting the detector's head.
+"""Yes-or-no decisions on the dispute in answers: every way to ask, agreement with labels.
 
 The measures are accuracy, F1, AUROC, MCC and Cohen's kappa, with intervals.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -16,12 +17,14 @@ from numpy.typing import ArrayLike, NDArray
 from nfqa.judge.prompts import PromptSet
 from nfqa.kernels.intervals import Interval, draw_counts, estimate_ratio, find_interval, find_share
 from nfqa.metrics.dispute_awareness import Form, decide, pair_texts, score_awareness
-from nfqa.metrics.dispute_detector import READ, Head
+from nfqa.metrics.dispute_detector import AWARE_FROM, FEATURES, FITTED_ON, Detector
 from nfqa.metrics.judging import LanguageJudge, mark_answers
 from nfqa.metrics.statistics import count_reasons, describe_interval, iterate_groups
 
+if TYPE_CHECKING:
+    from sklearn.linear_model import LogisticRegression
+
 _FORMS = dict(zip(get_args(Form), ("demonstrations", "zero_shot", "with_question"), strict=True))
-_WORDS_PENALTY = 3.0  # of the regression over words, chosen by cross-validation over topics on the sentences alone
 Measure = Literal["accuracy", "f1", "auroc", "mcc", "kappa", "agreement"]
 MEASURES: tuple[Measure, ...] = ("accuracy", "f1", "auroc", "mcc")  # those of DebateQA's Table 3
 
@@ -196,40 +199,49 @@ def compare_decisions(
     return pd.DataFrame(rows)
 
 
-def fit_head(
-    described: NDArray,
-    labels: NDArray,
-    groups: NDArray,
-    *,
-    beside: tuple[NDArray, NDArray] | None = None,
-    folds: int = 10,
-) -> Head:
-    """A head for labelled answers, and beside them written texts, which count together half as much.
+def read_written(root: Path) -> pd.DataFrame:
+    """The answers of data/training that were written for the reader. Returns: id (of the question), text, label."""
+    lines = pd.read_json(root / "data" / "training" / "answers.jsonl", lines=True)
+    answers = lines.explode("answers", ignore_index=True)
+    written = pd.json_normalize(answers.answers.tolist())
+    return pd.DataFrame({"id": answers.id, "text": written.text, "label": written.aware.astype(int)})
 
-    The words have a regression of their own, on the labelled answers. What it says of groups that it was not fitted on
-    is one more feature beside the others; the head's slopes are both regressions in one. Its threshold is 0.5.
-    Args: described: [n, 9 + READ + words], as `Detector.describe`; labels: [n], 0 or 1; groups: [n], such as questions,
-        never split; beside: features and labels of the written texts.
-    Source: stacking, Wolpert 1992.
+
+def fit_detector(labelled: pd.DataFrame, written: pd.DataFrame) -> LogisticRegression:
+    """The regression behind the detector's weights, on answers of several passages.
+
+    Args: labelled, written: as `Detector.describe`, and label; the written ones count as much together as the others.
+        Those of questions D-… count for nothing: they choose the threshold.
     """
     from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import StratifiedGroupKFold, cross_val_predict
-    from sklearn.preprocessing import StandardScaler
 
-    splits = list(StratifiedGroupKFold(min(folds, np.bincount(labels).min())).split(described, labels, groups))
-    last = 8 + READ
-    few, _, counted = np.split(described, [last, last + 1], axis=1)
-    words = LogisticRegression(C=_WORDS_PENALTY, max_iter=1_000)
-    of_words = cross_val_predict(words, counted, labels, cv=splits, method="decision_function")
-    words.fit(counted, labels)
-    stacked, weights = np.column_stack([few, of_words]), np.ones(len(labels))
-    if beside is not None:
-        more, marks = np.nan_to_num(beside[0]), beside[1]
-        more = np.column_stack([more[:, :last], words.decision_function(more[:, last + 1 :])])
-        weights = np.append(weights, np.full(len(marks), 0.5 * len(labels) / len(marks)))
-        stacked, labels = np.vstack([stacked, more]), np.append(labels, marks)
-    scaler = StandardScaler().fit(stacked)
-    fitted = LogisticRegression(max_iter=2_000).fit(scaler.transform(stacked), labels, weights)
-    *slopes, weight = fitted.coef_[0] / scaler.scale_
-    intercept = float(fitted.intercept_[0] - (fitted.coef_[0] / scaler.scale_) @ scaler.mean_)
-    return Head((*slopes, *(weight * np.append(words.intercept_, words.coef_))), intercept, 0.5)
+    both = [labelled, written[~written.id.str.startswith("D")]]
+    both = [rows[rows.passages > 1] for rows in both]
+    counts = np.repeat([1.0, len(both[0]) / len(both[1])], [len(rows) for rows in both])
+    fitted = pd.concat(both)
+    return LogisticRegression(max_iter=1_000).fit(fitted[[*FEATURES]], fitted.label, counts)
+
+
+def detect_unseen(answers: pd.DataFrame, detector: Detector, written: pd.DataFrame, *, folds: int = 10) -> pd.DataFrame:
+    """The detector's decisions on labelled answers, none by weights that were fitted on the answers to its question.
+
+    Of the answers that the packaged weights were fitted on, those of several passages are decided by weights fitted
+    without the answers to a tenth of the questions; all other answers by the packaged ones.
+
+    Args: answers: as `score_awareness`, and label; written: as `read_written`. Returns: as `score_awareness`.
+    """
+    from sklearn.model_selection import GroupKFold
+
+    detected = score_awareness(answers, detector)
+    if not (answers.dataset == FITTED_ON).all():
+        return detected
+    described, beside = (
+        pd.concat([rows.reset_index(drop=True), detector.describe(rows.text.tolist())], axis=1)
+        for rows in (answers, written)
+    )
+    for seen, unseen in GroupKFold(folds).split(described, groups=described.question):
+        rows = described.iloc[unseen].query("passages > 1")
+        fitted = fit_detector(described.iloc[seen], beside)
+        detected.loc[rows.index, "probability"] = fitted.predict_proba(rows[[*FEATURES]])[:, 1]
+    aware = (detected.probability >= AWARE_FROM).astype(float)
+    return detected.assign(score=aware, signature=f"{detector.signature}|weights:{folds} folds")

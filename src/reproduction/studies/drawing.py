@@ -37,7 +37,7 @@ COMPOSITIONS: dict[str, tuple[int, ...]] = {
 OWN_LISTS = {"antique": "r33221100", "trec_dl_nf": "r3210", "webglm": "r3210"}  # the paper's list for each dataset
 
 
-SAMPLE = "the language model's sample"  # of candidates
+SAMPLED = "the language model's sample"  # of candidates
 
 
 def draw_list(
@@ -148,7 +148,7 @@ def sample_candidates(draws: pd.DataFrame, *, most: int, seed: int = 0) -> pd.Da
 def mark_sample(scores: pd.DataFrame, sample: pd.DataFrame, draws: pd.DataFrame) -> pd.DataFrame:
     """Scores of a sample of the draws, whose column `candidates` says so; as they are where the sample has all."""
     size, whole = (sum(len(draw.candidates) for draw in frame.draw) for frame in (sample, draws))
-    return scores.assign(candidates=SAMPLE) if size < whole and len(scores) else scores
+    return scores.assign(candidates=SAMPLED) if size < whole and len(scores) else scores
 
 
 def choose(name: str, count: int) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 from datasets import Dataset
 
-from nfqa.files.readers import read_debateqa
+from nfqa.files.debateqa import read_debateqa
 from nfqa.frameworks import score_answer
 from nfqa.functions import EVALUATOR
 from nfqa.models.roles import find_package_file

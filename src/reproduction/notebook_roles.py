@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from nfqa.metrics.judging import LanguageJudge
     from nfqa.models.embed import Embedder
     from nfqa.models.evaluator import Evaluator
+    from nfqa.models.reader import Reader
     from nfqa.models.roles import RoleSpec
     from reproduction.papers import Paper
 
@@ -83,6 +84,15 @@ class Roles:
     def evaluator_name(self) -> str:
         """What the first evaluator is called in results."""
         return name_models(parse_roles("evaluator", self.roles["evaluator"]))[0]
+
+    @cached_property
+    def reader(self) -> Reader:
+        """SmolLM2's reader, of coverage and D.A., with its store of readings under build/."""
+        from nfqa.models.reader import Reader
+
+        store, committed = find_cache(self.root, "readings"), find_committed(self.root, "readings")
+        note = self.recorder.note_readings if self.recorder else None
+        return Reader(store, committed=committed, note=note, progress=True)
 
     @property
     def larger(self) -> set[str]:
