@@ -145,7 +145,7 @@ train-judge: $(READY) ## train missing adapters of the embedded judge; half an h
 train-reader: $(READY) ## train SmolLM2 to read whether a text states a claim; an hour on two cores
 	@$(VENV)/bin/python -m tools.train_reader
 
-train-dispute: $(READY) ## fit the seven weights of D.A.'s detector to labelled answers; three minutes
+train-dispute: $(READY) ## fit the eight weights of D.A.'s detector, to labelled and written answers; three minutes
 	@$(VENV)/bin/python -m tools.train_dispute
 
 fetch: $(READY) ## download and verify the data, nothing else

@@ -26,7 +26,13 @@ from nfqa.metrics.dispute_rules import apply_rule
 from nfqa.models.chat import Reply
 from nfqa.models.reader import READER_CUT
 from reproduction.judging import read_prompt_set
-from reproduction.studies.decisions import compare_decisions, detect_unseen, fit_detector, judge_dispute, read_written
+from reproduction.studies.decisions import (
+    compare_decisions,
+    detect_unseen,
+    fit_detector,
+    judge_dispute,
+    read_written_answers,
+)
 
 NAN = float("nan")
 AWARE = "Whether zoos should exist is hotly debated. Some defend their breeding programmes, others call them prisons."
@@ -150,7 +156,7 @@ def test_written_answers_count_as_much_together_as_labelled_ones_and_some_are_le
     written = labelled.head(3).assign(id=["A-1", "A-1", "D-1"], label=[1, 1, 0])
     fitted = fit_detector(labelled, written)
     assert expit(fitted.intercept_[0]) == pytest.approx((1 / 6 + 1) / 2, abs=0.01)
-    assert len(read_written(PROJECT)) == 720
+    assert len(read_written_answers(PROJECT)) == 720
 
 
 def test_the_packaged_weights_are_named_and_stand_for_one_signature():

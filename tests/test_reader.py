@@ -56,6 +56,11 @@ def test_a_logit_is_the_adapted_model_s_own_rounded_and_neither_batch_nor_order_
     assert logits[4] < 0  # a plain negation
 
 
+def test_committed_readings_are_of_these_settings() -> None:
+    """Their keys hold the weights' hash alone: other settings need other weights, or all readings anew."""
+    assert (LAYERS, LONGEST, CLAIM, STATED) == (24, 256, "\n\nClaim: ", "\nStated:")
+
+
 def test_nothing_is_read_of_nothing() -> None:
     assert Reader().read([]).shape == (0,)
     assert Reader().find_cut([]) == set()
@@ -93,7 +98,7 @@ def test_committed_readings_are_read_without_a_model(tmp_path: Path, monkeypatch
     forbid_a_model(monkeypatch)
     committed = Reader(committed=[tmp_path / "made.parquet"])
     np.testing.assert_allclose(logit(committed.read(PAIRS)), logits)
-    assert committed.find_committed(PAIRS[1]) == logits[1]
+    assert committed.find_committed(PAIRS[1]) == (logits[1], 0)
     assert committed.find_committed(("Zoos", "Zoos")) is None
     noted: list[tuple[str, str]] = []
     dry = Reader(committed=[tmp_path / "made.parquet"], note=lambda _, pairs: noted.extend(pairs))

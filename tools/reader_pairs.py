@@ -9,8 +9,8 @@ labels for each point of view, and texts that say or don't say that people disag
 
 Claims that are measured on are never seen (`reproduction.studies.stated_views.is_held_out`, and those of Debatewise
 that are held out), nor are their texts, but for two titles of Debatewise that arguments on both sides of its split
-have. The answers D-01 to D-15, and a fifth of the statements, are left out too: the threshold of short texts was chosen
-on them, and the reader's card has the AUROC there.
+have. The answers D-01 to D-15, and a fifth of the statements, are left out too: D.A.'s threshold was chosen on
+them, and the reader's card has the AUROC there.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from reproduction.studies.degrade import negate
 from reproduction.studies.stated_views import is_held_out
 
 WRITTEN = Path(__file__).parents[1] / "data" / "training" / "dispute_sentences.csv"
-PASSAGE = 90  # words of an explanation, or a little more
+WORDS = 90  # words of an explanation, or a little more
 _TWO = (
     "{}, while {}", "{}; {}", "{}, but {}", "{}, and {}", "{}, whereas others hold that {}",
     "Some say {}, others that {}",
@@ -60,27 +60,20 @@ class Pair(NamedTuple):
 
 def read_perspectrum(draw: random.Random, data: str = "full") -> list[Pair]:
     """The pairs of the claims that no held-out claim shares a text with."""
-    claims, held = read_claims(data)
-    kept_out = list_plain(held) | {
-        plain(text)
-        for claim in load("debatewise", split="held_out", data=data).questions
-        for text in (claim.text, *(part.point_of_view for part in claim.partial_answers))
-    }
     pairs = []
-    for claim in claims.itertuples():
-        if kept_out.isdisjoint(list_plain(claims.loc[[claim.Index]])):
-            for side, own in claim.views:
-                answer, *reworded = draw.sample(own, len(own))
-                others = [(stance, said) for stance, said in claim.views if not set(said) & set(own)]
-                found = [(answer, view, True) for view in reworded[:1]]
-                if reworded and (negated := negate_view(reworded[0])):
-                    found.append((answer, negated, False))
-                    opposite = negate_view(answer)  # so that a negated view is not always one that isn't stated
-                    found += [(opposite, negated, True), (opposite, reworded[0], False)] if opposite else []
-                for like in (True, False):
-                    rivals = [said for stance, said in others if (stance == side) == like]
-                    found += [(answer, draw.choice(draw.choice(rivals)), False)] if rivals else []
-                pairs += [Pair(*one, claim.question) for one in found]
+    for claim in _read_unseen(data).itertuples():
+        for side, own in claim.views:
+            answer, *reworded = draw.sample(own, len(own))
+            others = [(stance, said) for stance, said in claim.views if not set(said) & set(own)]
+            found = [(answer, view, True) for view in reworded[:1]]
+            if reworded and (negated := negate_view(reworded[0])):
+                found.append((answer, negated, False))
+                opposite = negate_view(answer)  # so that a negated view is not always one that isn't stated
+                found += [(opposite, negated, True), (opposite, reworded[0], False)] if opposite else []
+            for like in (True, False):
+                rivals = [said for stance, said in others if (stance == side) == like]
+                found += [(answer, draw.choice(draw.choice(rivals)), False)] if rivals else []
+            pairs += [Pair(*one, claim.question) for one in found]
     return pairs
 
 
@@ -131,10 +124,10 @@ def negate_view(view: str) -> str:
 
 
 def _cut(text: str) -> list[str]:
-    """Passages of whole sentences, each of PASSAGE words or a little more."""
+    """Passages of whole sentences, each of WORDS words or a little more."""
     passages: list[list[str]] = [[]]
     for sentence in split_answer(text):
-        if len(passages[-1]) >= PASSAGE:
+        if len(passages[-1]) >= WORDS:
             passages.append([])
         passages[-1] += sentence.split()
     return [" ".join(words) for words in passages if words and (len(words) > 30 or len(passages) == 1)]
@@ -207,7 +200,7 @@ def _inside(text: str) -> str:
     return (text if keeps else text[0].lower() + text[1:]).strip().rstrip(". ")
 
 
-def read_written(draw: random.Random) -> tuple[dict[str, list[Pair]], dict[str, list[Pair]]]:
+def read_training(draw: random.Random) -> tuple[dict[str, list[Pair]], dict[str, list[Pair]]]:
     """The pairs of the texts in data/training: to train on, and those that are left out."""
     sets: tuple[dict[str, list[Pair]], ...] = tuple({"answers": [], "statements": []} for _ in range(2))
     for line in WRITTEN.with_name("answers.jsonl").read_text(encoding="utf-8").splitlines():

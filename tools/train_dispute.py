@@ -19,7 +19,7 @@ from nfqa.files.paths import find_root
 from nfqa.metrics.dispute_detector import FEATURES, FITTED_ON, HEAD, Detector
 from reproduction.data.load import load, read_dispute_labels
 from reproduction.open import open_lab
-from reproduction.studies.decisions import detect_unseen, fit_detector, read_written
+from reproduction.studies.decisions import detect_unseen, fit_detector, read_written_answers
 
 THRESHOLDS = (0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
 
@@ -27,7 +27,7 @@ THRESHOLDS = (0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
 def main() -> int:
     """Fit and write the weights; returns the exit code."""
     root = find_root()
-    answers, written = read_dispute_labels(root, load(FITTED_ON, root=root)), read_written(root)
+    answers, written = read_dispute_labels(root, load(FITTED_ON, root=root)), read_written_answers(root)
     unfitted = Detector(open_lab("debateqa/table_03").reader, (0.0,) * len(FEATURES), 0.0)
     labelled, beside = (pd.concat([rows, unfitted.describe(rows.text.tolist())], axis=1) for rows in (answers, written))
     fitted = fit_detector(labelled, beside)

@@ -33,7 +33,7 @@ from tools.reader_pairs import (
     read_debatewise,
     read_perspectrum,
     read_table,
-    read_written,
+    read_training,
 )
 from tools.train_judge import LowRank, add_low_rank
 
@@ -118,7 +118,7 @@ def read_texts() -> tuple[list[Text], dict[str, list[Pair]], random.Random]:
     """What is trained on, what is left out, and the generator that drew them."""
     draw = random.Random(RECIPE["seed"])
     sets = {"perspectrum": read_perspectrum(draw), "debatewise": read_debatewise(draw), "made": make_texts(draw)}
-    written, left_out = read_written(draw)
+    written, left_out = read_training(draw)
     sets |= written
     texts: list[Text] = []
     for name, share in NEGATED.items():

@@ -123,6 +123,7 @@ class Recorder:
     def __init__(self, root: Path, most_losses: int) -> None:
         self.place, self.most_losses = "", most_losses  # the artefact at work; how many losses end its notebook
         self.journal, self.evaluators = open_committed_journal(root) or Journal(), dict[str, Evaluator]()
+        self.reader: Reader | None = None
         self.rows = list[tuple[str, str, str, str, Callable[[], tuple[float, str]]]]()
 
     def note_requests(self, asker: Asker, requests: Sequence[Request], entries: Sequence[Entry]) -> None:
@@ -148,11 +149,12 @@ class Recorder:
 
     def note_readings(self, reader: Reader, pairs: Sequence[tuple[str, str]]) -> None:
         """Note what SmolLM2's reader read."""
+        self.reader = self.reader or reader  # one for all artefacts
         for pair in pairs:
-            logit = reader.find_committed(pair)
-            if logit is not None:
+            before = self.reader.find_committed(pair)
+            if before:
                 key = "|".join([reader.signature, *pair])
-                again = partial(read_again, reader, pair, logit)
+                again = partial(read_again, self.reader, pair, before)
                 self.rows.append(("readings", key, reader.signature, self.place, again))
 
     def make_table(self) -> pd.DataFrame:
@@ -179,14 +181,15 @@ def score_again(evaluator: Evaluator, item: Restated, settings: Settings, before
     return difference, f"restating {item.targets[0]!r:.40}: {before} is committed, now {now}"
 
 
-def read_again(reader: Reader, pair: tuple[str, str], before: float) -> tuple[float, str]:
+def read_again(reader: Reader, pair: tuple[str, str], before: tuple[float, int]) -> tuple[float, str]:
     """By how much a new logit differs from the committed one, and both in words."""
-    (((_, now, _),),) = reader.read_anew([pair])
-    return abs(now - before), f"reading {pair[1]!r:.40}: {before} is committed, now {now}"
+    (((_, logit, cut),),) = reader.read_anew([pair])
+    difference = abs(logit - before[0]) if cut == before[1] else inf
+    return difference, f"reading {pair[1]!r:.40}: {before} is committed, now {(logit, int(cut))}"
 
 
 def draw_sample(root: Path, only: Sequence[str], size: int, seed: int) -> pd.DataFrame:
-    """Of what notebooks ask for, a random `size` of committed verdicts and losses, and fewer texts: rows to compute.
+    """Of what notebooks ask for, a random `size` of each kind that is committed, of texts fewer: rows to compute.
 
     Artefacts come in random order, each with all its requests and the losses of what it scores first. Without roles,
     SmolLM2 fills all, and so do the committed models whose files are in the folder $NFQA_MODELS.
@@ -210,10 +213,10 @@ def draw_sample(root: Path, only: Sequence[str], size: int, seed: int) -> pd.Dat
 
 
 def spot_check(root: Path, only: Sequence[str]) -> int:
-    """Compute $N random committed verdicts and losses anew, and fewer texts; $SEED repeats an earlier sample.
+    """Compute $N random verdicts, losses and readings anew, and fewer texts; $SEED repeats an earlier sample.
 
-    Returns: 0 where log-probabilities and losses differ by `MOST` or less from the committed ones, and more than half
-    of the texts are the same: a few may differ on another processor; else 1.
+    Returns: 0 where log-probabilities, losses and readings differ by `MOST` or less from the committed ones, and more
+        than half of the texts are the same: a few may differ on another processor; else 1.
     """
     size = read_count("N", "how many to compute again") or 100
     seed = read_count("SEED", "the seed of an earlier spot check") or random.randrange(1, 10**6)

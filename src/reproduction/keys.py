@@ -26,9 +26,9 @@ QUICK_LIMIT = 8  # questions of each dataset in a quick run
 _QUICK_MINUTES = 0.6  # about what a long artefact takes in it
 _FILES = ("answers",)  # parameters that name files of a user's own, or a folder
 _BUNDLED = (  # the project's own files, which modules read
-    "src/nfqa/metrics/*.csv", "src/nfqa/metrics/*.json", "src/nfqa/models/embedded/judge/*",
-    "src/nfqa/models/embedded/coverage/*", "src/nfqa/models/embedded/reader/*", "data/labels/*.csv",
-    "data/labels/*.jsonl", "data/sample/*.csv",
+    "src/nfqa/metrics/*.json", "src/nfqa/models/embedded/judge/*", "src/nfqa/models/embedded/reader/*",
+    "data/labels/*.csv", "data/labels/*.jsonl", "data/sample/*.csv", "data/training/answers.jsonl",
+    "data/readings/*.parquet",
 )  # fmt: skip
 
 

@@ -65,10 +65,10 @@ _KINDS_BY_SIGNATURE |= {("coverage", "judge"): "model"}
 # ones 2.6.
 HARMS: dict[str, tuple[str, ...]] = {
     "empty": tuple(SCORE_KINDS),
-    "repeats_question": ("vectors", "detector", "pd", "coverage", "rouge", "bertscore"),
+    "repeats_question": ("vectors", "pd", "coverage", "rouge", "bertscore"),
     "copies_reference": ("vectors", "references", "rouge", "bertscore"),
     "copies_view": ("pd", "coverage"),
-    "repeats_itself": ("vectors", "detector", "pd"),
+    "repeats_itself": ("vectors", "pd"),
     "length": (),
     "verdict_mark": ("references", "model"),
     NOT_ENGLISH: ("vectors", "detector", "pd", "coverage", "reader", "bertscore"),

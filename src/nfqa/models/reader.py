@@ -35,6 +35,7 @@ READINGS = RowFormat(
     {"key": "binary", "reader": "string", "logit": "double", "cut": "int32"},
     itemgetter("key"), ("logit", "cut"), lambda row: abs(row["logit"]) < 1_000 and row["cut"] in (0, 1),
 )  # fmt: skip
+_CODE = ("nfqa.models.reader", "nfqa.models.adapters")
 _PACKAGES = ("transformers", "torch")
 
 
@@ -87,7 +88,7 @@ class Reader:
         self._lock = threading.RLock()
         self.file, self._note, self._progress = WEIGHTS, note, progress
         self.signature = f"reader:{hash_file(self.file)[:12]}|base:{self.spec.identity}"
-        self._made_by = hash_maker("nfqa.models.reader", within=("nfqa.models.reader",), packages=_PACKAGES)
+        self._made_by = hash_maker(*_CODE, within=_CODE, packages=_PACKAGES)
         about = {"lasting": "BLOB", "reader": "TEXT", "made_by": "TEXT"}
         self._store = Store(store, "readings", logit="REAL", cut="INTEGER", **about)
         self._committed = READINGS.read(committed)
@@ -101,10 +102,10 @@ class Reader:
         """Those of the pairs of a text and a claim that were longer than the model reads."""
         return {pair for pair, (_, cut) in zip(pairs, self._find(pairs), strict=True) if cut}
 
-    def find_committed(self, pair: tuple[str, str]) -> float | None:
-        """A committed logit, or None."""
+    def find_committed(self, pair: tuple[str, str]) -> tuple[float, int] | None:
+        """A committed logit and whether the pair was cut, or None."""
         row = self._committed.get(self._hash(pair)[1])
-        return row["logit"] if row else None
+        return (row["logit"], row["cut"]) if row else None
 
     @one_at_a_time
     def _find(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[float, int]]:
@@ -112,7 +113,7 @@ class Reader:
         hashed = {pair: self._hash(pair) for pair in pairs}
         lasting = dict(hashed.values())
         known = {key: (row["logit"], row["cut"]) for key, name in lasting.items() if (row := self._committed.get(name))}
-        known |= self._store.read(lasting.keys() - known, "logit", "cut")
+        known |= self._store.read(lasting, "logit", "cut")
         if self._note:
             self._note(self, pairs)
             return [known.get(hashed[pair][0], (np.nan, 0)) for pair in pairs]

@@ -45,8 +45,8 @@ def score_baselines(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedd
     in_clusters = f"linkage:average|cosine_distance:{CLUSTER_DISTANCE}"
     signatures = {
         "length": "words:split",
-        "coverage": by_reader.signature.iloc[0],
-        "nearest_sentence": by_cosine.signature.iloc[0],
+        "coverage": next(iter(by_reader.signature), ""),
+        "nearest_sentence": next(iter(by_cosine.signature), ""),
         "sentence_clusters": f"{in_clusters}|split:sentencex|embedder:{embedder.spec.identity}",
     }
     scores = made.melt([*names.columns], var_name="metric", value_name="score")

@@ -199,7 +199,7 @@ def compare_decisions(
     return pd.DataFrame(rows)
 
 
-def read_written(root: Path) -> pd.DataFrame:
+def read_written_answers(root: Path) -> pd.DataFrame:
     """The answers of data/training that were written for the reader. Returns: id (of the question), text, label."""
     lines = pd.read_json(root / "data" / "training" / "answers.jsonl", lines=True)
     answers = lines.explode("answers", ignore_index=True)
@@ -210,7 +210,8 @@ def read_written(root: Path) -> pd.DataFrame:
 def fit_detector(labelled: pd.DataFrame, written: pd.DataFrame) -> LogisticRegression:
     """The regression behind the detector's weights, on answers of several passages.
 
-    Args: labelled, written: as `Detector.describe`, and label; the written ones count as much together as the others.
+    Args: labelled, written: as `Detector.describe`, and label; the written ones count as much together as the others,
+        though the reader was trained on them, so that what it finds in them is clearer than elsewhere.
         Those of questions D-… count for nothing: they choose the threshold.
     """
     from sklearn.linear_model import LogisticRegression
@@ -228,7 +229,7 @@ def detect_unseen(answers: pd.DataFrame, detector: Detector, written: pd.DataFra
     Of the answers that the packaged weights were fitted on, those of several passages are decided by weights fitted
     without the answers to a tenth of the questions; all other answers by the packaged ones.
 
-    Args: answers: as `score_awareness`, and label; written: as `read_written`. Returns: as `score_awareness`.
+    Args: answers: as `score_awareness`, and label; written: as `read_written_answers`. Returns: as `score_awareness`.
     """
     from sklearn.model_selection import GroupKFold
 
@@ -239,9 +240,11 @@ def detect_unseen(answers: pd.DataFrame, detector: Detector, written: pd.DataFra
         pd.concat([rows.reset_index(drop=True), detector.describe(rows.text.tolist())], axis=1)
         for rows in (answers, written)
     )
-    for seen, unseen in GroupKFold(folds).split(described, groups=described.question):
-        rows = described.iloc[unseen].query("passages > 1")
-        fitted = fit_detector(described.iloc[seen], beside)
+    longer = described[described.passages > 1]
+    folds = min(folds, longer.question.nunique())
+    splits = GroupKFold(folds).split(longer, groups=longer.question) if folds > 1 else []
+    for seen, unseen in splits:
+        rows, fitted = longer.iloc[unseen], fit_detector(longer.iloc[seen], beside)
         detected.loc[rows.index, "probability"] = fitted.predict_proba(rows[[*FEATURES]])[:, 1]
     aware = (detected.probability >= AWARE_FROM).astype(float)
     return detected.assign(score=aware, signature=f"{detector.signature}|weights:{folds} folds")

@@ -22,15 +22,17 @@ def load_questions(
     """A file of questions as DebateQA releases them, as the split "test".
 
     Arguments come from the harness's `--metadata`; those of its own are passed over.
-    Raises: ValueError where no file is named, naming file, line and field for what doesn't fit, or where the evaluator
-        is not installed.
+    Raises: ValueError where no file is named, naming file, line and field for what doesn't fit, where an embedded judge
+        is named, or where SmolLM2 is to score and is not installed.
     """
     if "reader" in others:
         raise ValueError("the metadata name a reader; what reads answers is called judge")
     if not questions:
         raise ValueError("""name the questions, as in --metadata '{"questions": "debates.jsonl"}'""")
-    if evaluator == EVALUATOR:
-        find_package_file(evaluator.partition(":")[2])  # before a model answers anything
+    if judge.startswith("embedded"):
+        raise ValueError(f"judge is {judge!r}; D.A. needs a language model, such as {EVALUATOR}")
+    if EVALUATOR in (evaluator, judge or EVALUATOR):
+        find_package_file(EVALUATOR.partition(":")[2])  # before a model answers anything
     debates = list(read_debateqa(Path(questions), Counter()))
     if not debates:
         raise ValueError(f"{questions}: holds no question; expected DebateQA's lines, as test.jsonl")
