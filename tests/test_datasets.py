@@ -96,7 +96,8 @@ def test_sample_labels_cover_the_bundled_answers() -> None:
 
 def test_labels_meet_answers_in_the_labels_order_and_a_limit_counts_questions(tmp_path: Path) -> None:
     root = write_labels(tmp_path, "overton,1:b,0,1,0", "overton,0:a,1,1,1", "demo,7,1,1,1", "overton,1:a,1,1,1")
-    assert read_dispute_labels(root, SYSTEMS, limit=1)["id"].tolist() == ["1:b", "1:a"]
+    assert read_dispute_labels(root, SYSTEMS, limit=1)["id"].tolist() == ["0:a"]  # by hash
+    assert read_dispute_labels(root, SYSTEMS, limit=2)["id"].tolist() == ["1:b", "0:a", "1:a"]
     labels = read_dispute_labels(root, SYSTEMS)
     columns = ["dataset", "question", "answer", "system", "text", "id", "pass_1", "pass_2", "label"]
     assert {*labels} == {*columns, "question_text"}

@@ -112,7 +112,7 @@ def _treat_repeats(question: Question, repeats: Repeats) -> Question:
 def read_dispute_labels(root: Path, dataset: QuestionSet, *, limit: int | None = None) -> pd.DataFrame:
     """The labelled answers of `demo_answers` (ids) or `overton` (QUESTION:SYSTEM), in that order.
 
-    Args: limit: at most this many labelled questions, the first ones.
+    Args: limit: at most this many labelled questions, chosen by hash.
     Returns: dataset, question, answer, system, text, question_text ("" where it isn't known), id (as in the labels),
         and pass_1 and pass_2, the labels of two readings apart, and label, the one that counts; 1 is aware. Answers of
         one question are drawn and excluded together.
@@ -120,6 +120,8 @@ def read_dispute_labels(root: Path, dataset: QuestionSet, *, limit: int | None =
     Raises: ValueError for a dataset that has no labels.
     """
     import pandas as pd
+
+    from nfqa.metrics.references import hash_name
 
     name = dataset.name.removeprefix("sample_")
     if name not in LABELLED:
@@ -132,5 +134,5 @@ def read_dispute_labels(root: Path, dataset: QuestionSet, *, limit: int | None =
     labels = labels[labels.pop("set") == LABELLED[name]]
     with_ids = answers.assign(id=answers["question"] if name == "demo_answers" else by_system)
     rows = labels.merge(with_ids, on="id", validate="m:1")
-    chosen = rows["question"].unique()[:limit]
+    chosen = sorted(rows["question"].unique(), key=hash_name)[:limit]
     return rows.loc[rows["question"].isin(chosen), [*answers.columns, *labels.columns]].reset_index(drop=True)
