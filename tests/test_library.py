@@ -337,7 +337,7 @@ def test_scores_of_several_methods_are_summarised_by_system_and_question() -> No
     ends = stats.t.interval(0.95, 6, of_questions.mean(), of_questions.sem())
     assert (row.value, row.low, row.high, row.n) == pytest.approx((of_questions.mean(), *ends, 7))
     assert rows.dropped_because.unstack().x.to_dict() == {
-        "coverage": "flagged: 1; needs views: 1", "da": "flagged: 1",
+        "coverage": "flagged: 1; needs views: 1", "da": "",
     }  # fmt: skip
     share = find_share(scores[1][scores[1].system == "y"].groupby("question").score.mean())
     assert rows.loc[("da", "y"), ["low", "high"]].tolist() == pytest.approx([share.low, share.high])
