@@ -21,12 +21,13 @@ from nfqa.files.paths import hash_file
 from nfqa.judge.prompts import PromptSet
 from nfqa.kernels.parse import read_digit
 from nfqa.metrics.dispute_awareness import Form, judge_awareness, score_awareness
-from nfqa.metrics.dispute_detector import AWARE_FROM, FEATURES, FITTED_ON, HEAD, Detector, open_detector
+from nfqa.metrics.dispute_detector import AWARE_FROM, FEATURES, HEAD, Detector, open_detector
 from nfqa.metrics.dispute_rules import apply_rule
 from nfqa.models.chat import Reply
 from nfqa.models.reader import READER_CUT
 from reproduction.judging import read_prompt_set
 from reproduction.studies.decisions import (
+    FITTED_ON,
     compare_decisions,
     detect_unseen,
     fit_detector,
@@ -143,7 +144,7 @@ def test_labelled_answers_are_decided_by_weights_that_have_not_seen_their_questi
     texts = [f"{AWARE} " * 5, f"{PLAIN} " * 5] * 10
     answers = pd.DataFrame({"dataset": FITTED_ON, "question": [str(place // 2) for place in range(20)], "text": texts})
     answers["label"] = [1, 0] * 9 + [0, 1]
-    written = pd.DataFrame({"id": ["A-1", "A-1", "D-1"], "text": [*texts[:2], texts[0]], "label": [1, 0, 0]})
+    written = pd.DataFrame({"left_out": [False, False, True], "text": [*texts[:2], texts[0]], "label": [1, 0, 0]})
     unseen = detect_unseen(answers, make_detector(phrase=-9.0, intercept=0.0), written)
     np.testing.assert_array_equal(unseen.score, [1, 0] * 10)
     assert unseen.signature.str.endswith("|weights:10 folds").all()
@@ -153,7 +154,7 @@ def test_labelled_answers_are_decided_by_weights_that_have_not_seen_their_questi
 
 def test_written_answers_count_as_much_together_as_labelled_ones_and_some_are_left_out():
     labelled = pd.DataFrame(0.0, index=range(6), columns=[*FEATURES]).assign(passages=2, label=[1, 0, 0, 0, 0, 0])
-    written = labelled.head(3).assign(id=["A-1", "A-1", "D-1"], label=[1, 1, 0])
+    written = labelled.head(3).assign(left_out=[False, False, True], label=[1, 1, 0])
     fitted = fit_detector(labelled, written)
     assert expit(fitted.intercept_[0]) == pytest.approx((1 / 6 + 1) / 2, abs=0.01)
     assert len(read_written_answers(PROJECT)) == 720

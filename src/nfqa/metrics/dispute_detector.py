@@ -12,7 +12,7 @@ import pandas as pd
 from scipy.special import expit, logit
 
 from nfqa.files.paths import hash_file
-from nfqa.metrics.coverage import PASSAGE, cut_passages, split_answer
+from nfqa.metrics.coverage import list_passages, read_passages
 from nfqa.metrics.dispute_rules import CUES, list_cues
 from nfqa.metrics.systems import note_cut
 from nfqa.models.loading import open_once
@@ -21,7 +21,6 @@ from nfqa.models.reader import READER_CUT, Reader, open_reader
 HEAD = Path(__file__).with_name("dispute_head.json")
 DISPUTE = "People disagree about this."  # the claim that the reader was taught
 FEATURES = ("read", *CUES, "words")  # what the weights are of
-FITTED_ON = "demo_answers"  # the labelled answers
 # The probability from which a text is called aware, chosen on texts of data/training that neither the reader nor the
 # weights were fitted on, and in folds of the labelled answers.
 AWARE_FROM = 0.35
@@ -63,11 +62,9 @@ class Detector:
 
     def describe(self, texts: Sequence[str]) -> pd.DataFrame:
         """The passages of each answer (how many), FEATURES (`read` is NaN without a passage), and a note of a cut."""
-        passages = [[(part, DISPUTE) for part in cut_passages(split_answer(text), PASSAGE)] for text in texts]
-        pairs = pd.Series(passages, dtype=object).explode().dropna()
-        stated = pd.Series(self.reader.read(pairs.tolist()), pairs.index, dtype=np.float64)
+        passages = list_passages(texts, [DISPUTE] * len(texts))
+        most = logit(read_passages(passages, self.reader))
         cues = pd.DataFrame([list_cues(text) for text in texts], columns=CUES, dtype=float)
-        most = logit(stated.groupby(level=0).max()).reindex(cues.index)
         notes = pd.Series(note_cut(passages, self.reader, READER_CUT), dtype=object)
         words = np.log([max(1, len(text.split())) for text in texts])
         return cues.assign(read=most, words=words, passages=[*map(len, passages)], note=notes)

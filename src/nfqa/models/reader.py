@@ -119,8 +119,7 @@ class Reader:
             return [known.get(hashed[pair][0], (np.nan, 0)) for pair in pairs]
         missing = {pair: hashed[pair] for pair in hashed if hashed[pair][0] not in known}
         if missing:
-            self._compute(missing)
-            known |= self._store.read((key for key, _ in missing.values()), "logit", "cut")
+            known |= self._compute(missing)
         return [known[hashed[pair][0]] for pair in pairs]
 
     def _hash(self, pair: tuple[str, str]) -> tuple[bytes, bytes]:
@@ -138,18 +137,21 @@ class Reader:
         """Let go of what is not on disk."""
         self._store.forget()
 
-    def _compute(self, keys: dict[tuple[str, str], tuple[bytes, bytes]]) -> None:
+    def _compute(self, keys: dict[tuple[str, str], tuple[bytes, bytes]]) -> dict[bytes, tuple[float, int]]:
+        """Read pairs and keep the results. Returns: the logit and whether it was cut, by the key in the store."""
         from tqdm import tqdm
 
-        pairs = list(keys)
+        pairs, made = list(keys), dict[bytes, tuple[float, int]]()
         with tqdm(total=len(pairs), desc="reading", unit="pair", disable=not self._progress, delay=1) as bar:
             for results in self.read_anew(pairs):
                 rows = []
                 for place, logit, cut in results:
                     key, lasting = keys[pairs[place]]
+                    made[key] = logit, int(cut)
                     rows.append((key, logit, int(cut), lasting, self.signature, self._made_by))
                 self._store.write(rows)
                 bar.update(len(results))
+        return made
 
     def read_anew(self, pairs: Sequence[tuple[str, str]]) -> Iterator[list[tuple[int, float, bool]]]:
         """Each pair's place in `pairs`, its logit and whether it was cut, batch by batch; nothing is kept."""

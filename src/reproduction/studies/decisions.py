@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from nfqa.judge.prompts import PromptSet
 from nfqa.kernels.intervals import Interval, draw_counts, estimate_ratio, find_interval, find_share
 from nfqa.metrics.dispute_awareness import Form, decide, pair_texts, score_awareness
-from nfqa.metrics.dispute_detector import AWARE_FROM, FEATURES, FITTED_ON, Detector
+from nfqa.metrics.dispute_detector import AWARE_FROM, FEATURES, Detector
 from nfqa.metrics.judging import LanguageJudge, mark_answers
 from nfqa.metrics.statistics import count_reasons, describe_interval, iterate_groups
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sklearn.linear_model import LogisticRegression
 
 _FORMS = dict(zip(get_args(Form), ("demonstrations", "zero_shot", "with_question"), strict=True))
+FITTED_ON = "demo_answers"  # the labelled answers that the packaged weights of D.A.'s detector were fitted on
 Measure = Literal["accuracy", "f1", "auroc", "mcc", "kappa", "agreement"]
 MEASURES: tuple[Measure, ...] = ("accuracy", "f1", "auroc", "mcc")  # those of DebateQA's Table 3
 
@@ -200,11 +201,15 @@ def compare_decisions(
 
 
 def read_written_answers(root: Path) -> pd.DataFrame:
-    """The answers of data/training that were written for the reader. Returns: id (of the question), text, label."""
+    """The answers of data/training that were written for the reader.
+
+    Returns: text, label, and left_out: whether the reader was not trained on them, so that they may choose a threshold.
+    """
     lines = pd.read_json(root / "data" / "training" / "answers.jsonl", lines=True)
     answers = lines.explode("answers", ignore_index=True)
     written = pd.json_normalize(answers.answers.tolist())
-    return pd.DataFrame({"id": answers.id, "text": written.text, "label": written.aware.astype(int)})
+    left_out = answers.id.str.startswith("D")
+    return pd.DataFrame({"text": written.text, "label": written.aware.astype(int), "left_out": left_out})
 
 
 def fit_detector(labelled: pd.DataFrame, written: pd.DataFrame) -> LogisticRegression:
@@ -212,11 +217,11 @@ def fit_detector(labelled: pd.DataFrame, written: pd.DataFrame) -> LogisticRegre
 
     Args: labelled, written: as `Detector.describe`, and label; the written ones count as much together as the others,
         though the reader was trained on them, so that what it finds in them is clearer than elsewhere.
-        Those of questions D-… count for nothing: they choose the threshold.
+        Those of `left_out` count for nothing.
     """
     from sklearn.linear_model import LogisticRegression
 
-    both = [labelled, written[~written.id.str.startswith("D")]]
+    both = [labelled, written[~written.left_out]]
     both = [rows[rows.passages > 1] for rows in both]
     counts = np.repeat([1.0, len(both[0]) / len(both[1])], [len(rows) for rows in both])
     fitted = pd.concat(both)

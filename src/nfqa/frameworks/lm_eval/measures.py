@@ -14,6 +14,7 @@ from nfqa.files.debateqa import read_debateqa
 from nfqa.frameworks import score_answer
 from nfqa.functions import EVALUATOR
 from nfqa.models.roles import find_package_file
+from nfqa.opening import refuse_vectors_for_awareness
 
 
 def load_questions(
@@ -29,8 +30,7 @@ def load_questions(
         raise ValueError("the metadata name a reader; what reads answers is called judge")
     if not questions:
         raise ValueError("""name the questions, as in --metadata '{"questions": "debates.jsonl"}'""")
-    if judge.startswith("embedded"):
-        raise ValueError(f"judge is {judge!r}; D.A. needs a language model, such as {EVALUATOR}")
+    refuse_vectors_for_awareness(judge)
     if EVALUATOR in (evaluator, judge or EVALUATOR):
         find_package_file(EVALUATOR.partition(":")[2])  # before a model answers anything
     debates = list(read_debateqa(Path(questions), Counter()))
