@@ -49,7 +49,7 @@ FIRST = [
     "import pandas as pd\nfrom reproduction.open import open_lab\nlab = open_lab(artefact, data=data, out=out)",
     "questions = lab.load('antique')",
     "row = {'dataset': questions.name, 'metric': 'ours', 'statistic': 'number', 'value': value}\n"
-    "table = lab.tidy(pd.DataFrame([row]))\nlab.write(table, findings=['found'])",
+    "table = lab.tidy(pd.DataFrame([row]))\nlab.write(table)",
 ]
 SECOND = [
     "artefact = 'made_up/second'\ndata = 'full'\nout = ''",

@@ -38,7 +38,7 @@ OPEN = "from reproduction.open import open_lab\nlab = open_lab(artefact, data=da
 WRITE = (
     "import pandas as pd\n"
     "row = {'dataset': dataset, 'metric': 'ours', 'statistic': 'number', 'value': value}\n"
-    "lab.write(lab.tidy(pd.DataFrame([row]).assign(signature=lab.roles['evaluator'])), findings=['found'])"
+    "lab.write(lab.tidy(pd.DataFrame([row]).assign(signature=lab.roles['evaluator'])))"
 )
 RESULTS = "build/results/made_up"
 POINTS = [{"point_of_view": f"It is so, for reason {n}.", "explanation": "It has been seen."} for n in range(3)]

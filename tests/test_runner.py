@@ -130,7 +130,7 @@ def test_a_failing_notebook_says_why_and_keeps_the_last_good_result(ran: Checkou
 def test_a_figure_that_is_no_longer_made_does_not_stay(ran: Checkout) -> None:
     figure = ran.root / "build" / "sample" / "figures" / "made_up" / "first.png"
     drawn = "import matplotlib.pyplot as plt\nfigure, axes = plt.subplots()"
-    with_figure = [*FIRST[:3], drawn, FIRST[3].replace("findings=['found']", "figure=figure")]
+    with_figure = [*FIRST[:3], drawn, FIRST[3].replace("lab.write(table)", "lab.write(table, figure=figure)")]
     for cells, is_drawn in ((with_figure, True), (FIRST, False)):
         ran.edit_notebook("made_up/first.ipynb", cells)
         assert ran.run("run", "made_up/first").returncode == 0

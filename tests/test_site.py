@@ -80,7 +80,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _write_run(place: Place, rows: list[dict[str, Any]]) -> None:
-    provenance = {"inputs": {"one": "sha256:aa"}, "findings": ["Ours is < theirs."]}
+    provenance = {"inputs": {"one": "sha256:aa"}}
     table = tidy_values(pd.DataFrame(rows), origin="measured", exact=True)
     write_values(place.read_from / "results" / "toy" / "table_01", table, provenance)
     (place.read_from / "figures" / "toy").mkdir(parents=True, exist_ok=True)
@@ -100,6 +100,9 @@ def _write_run(place: Place, rows: list[dict[str, Any]]) -> None:
 def _make_checkout(root: Path) -> Place:
     _write(root / "papers" / "toy.yml", json.dumps(PAPER))
     _write(root / "papers" / "toy.csv", NUMBERS)
+    answer = v4.new_markdown_cell("**Answer.** Ours is < theirs.", metadata={"tags": ["answer"]})
+    parameters = v4.new_code_cell('artefact = "toy/table_01"', metadata={"tags": ["parameters"]})
+    _write(root / "notebooks" / "toy" / "table_01.ipynb", nbformat.writes(v4.new_notebook(cells=[answer, parameters])))
     place = find_place(root)
     _write_run(place, ROWS)
     return place

@@ -14,7 +14,7 @@ from nfqa.files.json_lines import read_json
 from nfqa.files.paths import copy_file, write_text
 from reproduction.check import GONE, MOVED, NEW, compare_reference, list_files
 from reproduction.keys import explain_staleness, read_record
-from reproduction.notebooks import ANSWER, hash_cells, read_parameters
+from reproduction.notebooks import hash_cells, read_parameters
 from reproduction.papers import find_artefact, read_papers
 from reproduction.place import Place
 
@@ -55,13 +55,12 @@ def accept_artefacts(root: Path, place: Place, only: Sequence[str]) -> list[str]
             else:
                 reference.unlink(missing_ok=True)
     for notebook, executed in notebooks.items():
-        result = read_json(list_files(root, read_parameters(notebook)["artefact"])[".json"])
-        keep_outputs(notebook, executed, root, next(iter(result["findings"]), ""))
+        keep_outputs(notebook, executed, root)
     return accepted
 
 
-def keep_outputs(notebook: Path, executed: Path, root: Path, finding: str = "") -> None:
-    """Write the outputs of an executed notebook into the committed one: its tables, printed lines and first finding.
+def keep_outputs(notebook: Path, executed: Path, root: Path) -> None:
+    """Write the outputs of an executed notebook into the committed one: its tables and printed lines.
 
     Pictures stay in figures/, to which the first cell links. Neither is kept what differs between two equal runs:
     times, ids, warnings, paths of the machine.
@@ -76,22 +75,7 @@ def keep_outputs(notebook: Path, executed: Path, root: Path, finding: str = "") 
         note = {"name": "stdout", "output_type": "stream", "text": instead}
         cell["outputs"] = [note] if instead else outputs
         cell["execution_count"] = number
-    _write_answer(committed, finding)
     write_text(notebook, json.dumps(committed, indent=1, ensure_ascii=False) + "\n")
-
-
-def finish_report(report: Path, finding: str) -> None:
-    """Write the first finding into an executed notebook, whose pictures lie beside it."""
-    notebook = read_json(report)
-    _write_answer(notebook, finding)
-    text = json.dumps(notebook, indent=1, ensure_ascii=False)
-    write_text(report, re.sub(r"\.\./\.\./figures/\w+/", "", text) + "\n")
-
-
-def _write_answer(notebook: dict[str, Any], finding: str) -> None:
-    for cell in notebook["cells"]:
-        if ANSWER in cell["metadata"].get("tags", []):
-            cell["source"] = f"**Answer.** {finding}".splitlines(keepends=True)
 
 
 def _clean_output(output: dict[str, Any], root: Path) -> Iterator[dict[str, Any]]:

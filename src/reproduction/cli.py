@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,7 +14,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from nfqa import cli
-from nfqa.files.json_lines import read_json
 from nfqa.files.paths import copy_outputs, find_root
 from reproduction.data.registry import UnreachableError
 from reproduction.keys import list_targets
@@ -85,8 +85,8 @@ def score(root: Path, score_file: Callable[[argparse.Namespace], int], arguments
     folder = arguments.out = (arguments.out or root / "build" / "scores" / arguments.file.stem).resolve()
     if score_file(arguments) or arguments.dry_run:
         return 0
-    from reproduction.accept import finish_report
     from reproduction.execute import execute_notebook
+    from reproduction.notebooks import drop_answer
     from reproduction.papers import find_artefact, read_papers
 
     paper, name = find_artefact(read_papers(root), USERS_ANSWERS)
@@ -96,11 +96,11 @@ def score(root: Path, score_file: Callable[[argparse.Namespace], int], arguments
         if failure:
             print(failure, file=sys.stderr)
             return 1
-        findings = read_json(Path(scratch) / f"{name}.json")["findings"]
-        finish_report(page, findings[0])
-        page.write_text(page.read_text(encoding="utf-8").replace(scratch, str(folder)), encoding="utf-8")
+        drop_answer(page)  # of the sample
+        text = re.sub(r"\.\./\.\./figures/\w+/", "", page.read_text(encoding="utf-8"))  # its pictures lie beside it
+        page.write_text(text.replace(scratch, str(folder)), encoding="utf-8")
         copy_outputs(Path(scratch), folder)
-    print("", *findings, f"report: {folder / page.name}", sep="\n")
+    print(f"\nreport: {folder / page.name}")
     return 0
 
 

@@ -211,17 +211,16 @@ class Lab(Roles):
         """Write a figure of these values, with its note, as STEM.png and STEM.pdf."""
         save_figure(self.mark(figure, table), stem)
 
-    def finding(self, template: str, **parts: object) -> str:
-        """A sentence with values in it, as `reproduction.values.write_finding` makes it."""
-        from reproduction.values import write_finding
+    def list_findings(self, table: pd.DataFrame, claims: Mapping[str, str]) -> pd.DataFrame:
+        """Each claim beside the rows that test it, as `reproduction.findings.list_findings` has it."""
+        from reproduction.findings import list_findings
 
-        return write_finding(template, **parts)
+        return list_findings(self.paper, table, claims)
 
     def write(
         self,
         table: pd.DataFrame,
         *,
-        findings: Sequence[str] = (),
         figure: Figure | None = None,
         varies: bool = False,
     ) -> None:
@@ -235,7 +234,7 @@ class Lab(Roles):
 
         if list(table.columns)[-len(MEASURED) :] != list(MEASURED):
             raise ValueError("the table is not as lab.tidy gives it; write what tidy returned")
-        provenance = self._describe() | {"findings": list(findings)} | ({"varies": True} if varies else {})
+        provenance = self._describe() | ({"varies": True} if varies else {})
         write_values(self.out / self.name, table, provenance)
         if self.out.is_relative_to(self.root / "build" / "drafts"):
             print(f"written to {(self.out / self.name).relative_to(self.root)}.csv, a draft; `make` writes results/")
@@ -281,10 +280,13 @@ def open_lab(identifier: str, *, data: str = "full", out: str = "", questions: s
     """
     if data not in ("full", "sample"):
         raise ValueError(f"data is {data!r}; expected 'full' or 'sample'")
+    import pandas as pd
+
     roles = {role: spec for role in DEFAULTS if (spec := options.pop(role, ""))}
     for role, spec in roles.items():
         identify_role(role, spec)
     use_style()
+    pd.options.display.max_colwidth = 200  # sentences are read whole
     lab = Lab(identifier, data=data, out=out, roles=roles, asking=Asking(**options))
     default = read_parameters(lab.artefact.path).get("questions") if questions else ""
     if questions not in (default, DEBATEQA):

@@ -20,10 +20,9 @@ from markupsafe import Markup
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
-from nfqa.files.json_lines import read_json
 from reproduction.check import list_files
 from reproduction.claims import APART, COUNTS, SIDES, count_claims, judge_claims
-from reproduction.notebooks import read_parameters
+from reproduction.notebooks import ANSWER, read_cells, read_parameters
 from reproduction.papers import Paper, list_needs, read_papers
 from reproduction.place import Place
 
@@ -77,11 +76,13 @@ def describe_artefact(paper: Paper, name: str, place: Place) -> dict[str, Any]:
 
     Returns: paper and artefact. notebook (as executed here, else as committed) and files (by ending) are on this
         machine; stem and page are paths from the site's top folder, page that of its notebook, "" without one.
-        finding is its first; needs is what it needs to be run, or what the rows that the paper prints need, in words.
+        answer is the committed run's, "" for another run; needs is what it needs to be run, or what the rows that the
+        paper prints need, in words.
     """
     artefact, stem = paper.artefacts[name], f"{paper.paper}/{name}"
     files = {ending[1:]: path for ending, path in list_files(place.read_from, stem).items() if path.is_file()}
-    findings = read_json(files["json"])["findings"] if "json" in files else []
+    of_committed = artefact.notebook and place.is_full and read_parameters(artefact.path)["artefact"] == stem
+    answers = [cell["source"] for cell in read_cells(artefact.path) if ANSWER in cell["tags"]] if of_committed else []
     page, notebook = stem, place.notebooks / f"{stem}.ipynb"
     if place.is_full and not notebook.is_file() and artefact.notebook:
         page, notebook = read_parameters(artefact.path)["artefact"], artefact.path  # one notebook may make several
@@ -89,7 +90,7 @@ def describe_artefact(paper: Paper, name: str, place: Place) -> dict[str, Any]:
     has_gaps = not files or len(paper.find_published(name)) > 0
     return {
         "paper": paper, "artefact": artefact, "stem": stem, "page": page, "notebook": notebook, "files": files,
-        "finding": "".join(findings[:1]), "needs": list_needs(paper, name) if has_gaps else [],
+        "answer": "".join(answers).removeprefix("**Answer.** "), "needs": list_needs(paper, name) if has_gaps else [],
     }  # fmt: skip
 
 
