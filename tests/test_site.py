@@ -128,15 +128,15 @@ def test_index_has_claims_then_artefacts(site: Path) -> None:
     claims = {claim.select_one(".says").text: _see(claim) for claim in page.select(".claims article")}
     # the headline first, what is read off a figure last
     assert [*claims] == ["Overlap beats noise.", "Judging is costly.", "Judging < noise.", "Noise is loud."]
-    sides = "published numbers: ✗ not supported: 0 of 1 comparison measured here: ✓ supported: 1 of 1 comparison"
+    sides = "published numbers: ✗ not supported: 0 of 1 measured here: ✓ supported: 1 of 1"
     assert sides in claims["Overlap beats noise."]
-    assert "measured here: ⊘ not tested: needs a language model as judge" in claims["Judging < noise."]
+    assert "measured here: ⊘ not tested; needs a language model as judge" in claims["Judging < noise."]
     assert "Criterion: loud: above 0.9" in claims["Noise is loud."]
     # one link per claim; criterion and reasons are folded
     assert [len(claim("a")) for claim in page.select(".claims article")] == [1, 1, 1, 1]
     folded = [_see(part) for part in page.select(".claims article details")]
     assert len(folded) == 3
-    assert "Published numbers, clearest contradiction: one, tau: Overlap <i> at 0.2088 is not above Noise" in folded[0]
+    assert "Published numbers: Overlap <i>, one, tau: 0.2088; should lie above Noise, one, tau: 0.5" in folded[0]
     assert "Definitions, and what this project read off figures (1)" in _see(page)
     counts = [[_see(row) for row in table.select("tbody tr")] for table in page.select("#claims-toy table")]
     assert counts[0] == ["published numbers 0 2 0 1", "measured here 1 0 0 2", "proxy 0 0 0 3"]

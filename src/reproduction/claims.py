@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,42 +11,35 @@ import pandas as pd
 
 from reproduction.compare import compare_published, say_conditions
 from reproduction.papers import STAND_IN, Claim, Order, Paper, show_name
-from reproduction.values import name_keys, query_rows, read_values, write_intervals
+from reproduction.values import name_keys, query_rows, read_values, write_numbers
 
 SUPPORTED, NOT_SUPPORTED, INCONCLUSIVE, NOT_TESTED = "supported", "not supported", "inconclusive", "not tested"
+COUNTED = ["supported", "not_supported", "inconclusive"]
 VERDICTS = [SUPPORTED, NOT_SUPPORTED, INCONCLUSIVE, NOT_TESTED]
-PROXY = " (proxy)"  # ends a verdict on other data or with another model than the paper's
+PROXY = "proxy"  # the side of a verdict on other data or with another model than the paper's
 MISSING = "missing"  # a comparison without a row or a value on one side
-SIDES = {"published": "published numbers", "here": "measured here", "stand_in": "proxy"}
-COUNTS = (
-    "35 of 36 comparisons: 35 of the claim's 36 comparisons meet its criterion. "
-    "A claim is supported where all do, unless its line names another number as needed."
-)
+SIDES = ["published numbers", "measured here", PROXY]
 APART = "Definitions, and what this project read off figures"
 _ROLES = {
     "judge": "a language model as judge (JUDGE=)",
     "generator": "a language model as generator (GENERATOR=)",
     "evaluator": "a language model as evaluator (EVALUATOR=)",
 }
-_NEEDED = {"all": "all", "most": "more than half", "some": "at least one"}
-_REASONS = {
-    SUPPORTED: "closest comparison",
-    NOT_SUPPORTED: "clearest contradiction",
-    INCONCLUSIVE: "least favourable comparison",
-}
+_NEEDED = {"all": "", "most": ", needed: more than half", "some": ", needed: at least one"}
 _Tables = Mapping[str, pd.DataFrame]
 
 
 def judge_claims(paper: Paper, results: Path) -> pd.DataFrame:
-    """Each claim with its verdicts, in the paper's order.
+    """Each claim, in the paper's order, with a verdict by the paper's numbers, by what is measured here, and by proxy.
 
-    A claim without all its rows or tables is not tested on that side.
+    A claim without all its rows or tables is not tested on that side; without a proxy it has no such row.
     Args: results: the folder that holds one folder of values for each paper.
-    Returns: one row per claim. claim is its name; says, where, kind, stated, bar and headline are as in papers/*.yml.
-        apart: it is a definition, or this project read it off a figure. published, here and stand_in are the verdicts
-        on the paper's numbers, on what is measured here, and by proxy ("" without a proxy). Each `..._said` is the
-        verdict with its counts ("not supported: 35 of 36 comparisons") or with what a test needs. Each `..._because`
-        is the comparison that decides. stand_in_for names the proxy and what it replaces.
+    Returns: one row per claim and side. claim is its name; says, where, kind, stated, bar and headline are as in
+        papers/*.yml; apart: it is a definition, or this project read it off a figure; side, one of SIDES; verdict;
+        supported, not_supported and inconclusive count comparisons; needed: how many must be supported, if not all;
+        needs: what a test needs, of a claim that is not tested; upper and lower: the rows of the comparison that
+        decides, the closest one or the clearest contradiction, with their values; by: how far the first must lie above
+        the second; stand_in: of a proxy, its name and what it replaces.
     """
     names = {name for claim in paper.claims.values() for name in claim.tables}
     files = {name: results / paper.paper / f"{name}.csv" for name in names}
@@ -59,19 +51,14 @@ def judge_claims(paper: Paper, results: Path) -> pd.DataFrame:
         printed[name] = table.assign(value=table.published, low=np.nan, high=np.nan, said=said)
     for tables in (measured, values):
         for name, table in tables.items():
-            tables[name] = table.assign(said=_write_values(table))
-    return pd.DataFrame([_judge(paper, name, printed, measured, values) for name in paper.claims])
+            tables[name] = table.assign(said=write_numbers(table))
+    return pd.DataFrame([row for name in paper.claims for row in _judge(paper, name, printed, measured, values)])
 
 
-def _write_values(table: pd.DataFrame) -> pd.Series:
-    """Each value with its interval; a whole number without an interval has no decimals."""
-    texts = write_intervals(table, digits=3, whole_from=100)
-    is_whole = table.low.isna() & (table.value.astype(float) % 1 == 0)
-    return texts.mask(is_whole, texts.str.partition(".")[0])
-
-
-def _judge(paper: Paper, name: str, printed: _Tables, measured: _Tables, values: _Tables) -> dict[str, object]:
-    """A claim with its verdicts: a row of `judge_claims`."""
+def _judge(
+    paper: Paper, name: str, printed: _Tables, measured: _Tables, values: _Tables
+) -> Iterator[dict[str, object]]:
+    """A claim's rows of `judge_claims`."""
     claim = paper.claims[name]
     published, in_place = (_compare_all(claim.published, tables) for tables in (printed, measured))
     here = proxy = published[:0]
@@ -84,16 +71,18 @@ def _judge(paper: Paper, name: str, printed: _Tables, measured: _Tables, values:
     needs = [_say_need(paper, need) for need in _list_needs(claim, in_place)]
     needs += [f"the results of {paper.paper}/{table}" for table in claim.tables if table not in values]
     row = {"claim": name} | claim.model_dump(include={"says", "where", "stated", "kind", "bar", "headline"})
-    row |= {"apart": claim.kind == "by definition" or claim.stated == "figure", "stand_in_for": claim.stand_in}
-    row |= _weigh(paper, "published", published, f"{NOT_TESTED}: {_say_absence(claim)}", claim.primary)
-    row |= _weigh(paper, "here", here, f"{NOT_TESTED}{': needs ' if needs else ''}{'; '.join(dict.fromkeys(needs))}")
-    return row | _weigh(paper, "stand_in", proxy, "")
+    row["apart"] = claim.kind == "by definition" or claim.stated == "figure"
+    sides = [(published, _say_absence(claim)), (here, "; ".join(dict.fromkeys(needs))), (proxy, "")]
+    for side, (pairs, absent) in zip(SIDES, sides, strict=True):
+        verdict = _weigh(paper, pairs, absent, claim.primary if side == SIDES[0] else "")
+        if side != PROXY or verdict["verdict"] != NOT_TESTED:
+            yield row | {"side": side} | verdict | {"stand_in": claim.stand_in if side == PROXY else ""}
 
 
 def _say_absence(claim: Claim) -> str:
-    """Why no published number tests a claim."""
-    places = {"Table": "table not available to us", "Figure": "numbers of the figure not available to us"}
-    return next((words for place, words in places.items() if place in claim.where), "no published number tests this")
+    """What a test on published numbers needs, which is not available to us."""
+    places = {"Table": "the cells of the table", "Figure": "the numbers of the figure"}
+    return next((words for place, words in places.items() if place in claim.where), "a published number")
 
 
 def _say_need(paper: Paper, need: str) -> str:
@@ -156,59 +145,39 @@ def _compare_all(orders: Sequence[Order], tables: _Tables) -> pd.DataFrame:
     return pd.concat(frames[1:] or frames, ignore_index=True)
 
 
-def _say_pair(paper: Paper, pair: pd.Series) -> str:
-    """A comparison in words: the conditions that both rows share, then each row's other conditions and its value."""
-    order, sides = pair.order, [pair.upper, pair.lower]
-    rows = [row for row in sides if "statistic" in row]
-    keys = [name for name in name_keys(pd.DataFrame(rows)) if name not in ("said", "artefact")]
-    keys = ["row", "dataset", "heading"] if "published" in rows[0] else keys
-    first = ("dataset", "heading", "statistic", *order.within)
-    equal = [name for name in keys if rows[0].get(name) == rows[-1].get(name)]
-    shared = [name for name in equal if name in first or (len(rows) == 2 and name not in ("row", "metric"))]
-    words = [_say_row(paper, row, keys, shared) for row in rows]
-    if not all(words):  # nothing but the statistic says what is compared
-        shared = [name for name in shared if name not in ("statistic", "heading")]
-        words = [_say_row(paper, row, keys, shared) for row in rows]
-    inside = say_conditions(paper, {name: rows[0].get(name, "") for name in shared})
-    above, below = (f"{words.pop(0)} at {row['said']}" if "statistic" in row else row["said"] for row in sides)
-    if order.by < 0:
-        most = "more than" if pair.state == NOT_SUPPORTED else "at most"
-        text = f"{above} is {most} {-order.by:g} below {below}"
-    else:
-        verb = "is not" if pair.state == NOT_SUPPORTED else "is"
-        verb += f" more than {order.by:g}" if order.by else ""
-        text = f"{above} {verb} above {below}" if isinstance(order.upper, str) else f"{below} {verb} below {above}"
-    text = f"it is inconclusive whether {text}" if pair.state == INCONCLUSIVE else text
-    return f"{inside}: {text}" if inside else text
+def _say_side(paper: Paper, row: Mapping[str, Any]) -> str:
+    """A row of a comparison with its value; or the number that a row is compared with."""
+    if "statistic" not in row:
+        return row["said"]
+    names = ["row", "dataset", "heading"] if "published" in row else name_keys(pd.DataFrame([row]))
+    conditions: dict[Hashable, object] = {name: row[name] for name in names if name not in ("said", "artefact")}
+    return f"{say_conditions(paper, conditions)}: {row['said']}"
 
 
-def _say_row(paper: Paper, row: Mapping[str, object], keys: Sequence[str], shared: Sequence[str]) -> str:
-    """The conditions of a row that are not shared, in words."""
-    return say_conditions(paper, {name: row.get(name, "") for name in keys if name not in shared})
+def _weigh(paper: Paper, pairs: pd.DataFrame, absent: str, primary: str) -> dict[str, object]:
+    """The verdict on all orders together, with its counts and the comparison that decides.
 
-
-def _weigh(paper: Paper, side: str, pairs: pd.DataFrame, untested: str, primary: str = "") -> dict[str, str]:
-    """The verdict on all orders together, the same with its counts, and the comparison that decides.
-
-    primary: the measure whose comparisons alone decide; all decide without one.
+    absent: what a test needs where there is none. primary: the measure whose comparisons alone count, if one is named.
     """
     sides = zip(pairs.upper, pairs.lower, strict=True)
     rows = (upper if pd.notna(upper.get("statistic", np.nan)) else lower for upper, lower in sides)  # either may lack
-    is_primary = pd.Series([primary in ("", row.get("statistic")) for row in rows], pairs.index, dtype=bool)
-    deciding = pairs[is_primary]
+    deciding = pairs[pd.Series([primary in ("", row.get("statistic")) for row in rows], pairs.index, dtype=bool)]
     verdict = _settle(deciding)
     if verdict == MISSING:
-        return {side: untested.partition(":")[0], f"{side}_said": untested, f"{side}_because": ""}
-    decided = deciding.groupby("number").filter(lambda group: _settle(group) == verdict)
-    because = f"{_REASONS[verdict]}: {_say_pair(paper, decided.loc[decided[decided.state == verdict].gap.idxmin()])}"
-    counts = _say_counts(deciding, f" by {show_name(paper, primary)}, the primary measure" if primary else "")
-    if primary:
-        counts += f"; {(pairs.state == SUPPORTED).sum()} of {len(pairs)} by all measures"
-        contrary = pairs[~is_primary & (pairs.state == NOT_SUPPORTED)]
-        others = _say_pair(paper, contrary.loc[contrary.gap.idxmin()]) if len(contrary) else ""
-        because += f"; clearest contradiction by another measure: {others}" if others else ""
-    verdict += PROXY if side == "stand_in" else ""
-    return {side: verdict, f"{side}_said": f"{verdict}: {counts}", f"{side}_because": because}
+        texts = {"needed": "", "upper": "", "lower": ""}
+        return {"verdict": NOT_TESTED, **dict.fromkeys(COUNTED, 0), "needs": absent, **texts, "by": 0.0}
+    decisive = deciding.groupby("number").filter(lambda group: _settle(group) == verdict)
+    pair = decisive.loc[decisive[decisive.state == verdict].gap.idxmin()]
+    counts = [int((deciding.state == state).sum()) for state in (SUPPORTED, NOT_SUPPORTED, INCONCLUSIVE)]
+    return {
+        "verdict": verdict,
+        **dict(zip(COUNTED, counts, strict=True)),
+        "needs": "",
+        "needed": _NEEDED[pair.order.hold],
+        "upper": _say_side(paper, pair.upper),
+        "lower": _say_side(paper, pair.lower),
+        "by": pair.order.by,
+    }
 
 
 def _settle(pairs: pd.DataFrame) -> str:
@@ -223,55 +192,38 @@ def _settle(pairs: pd.DataFrame) -> str:
     return next((state for state in (NOT_SUPPORTED, MISSING, INCONCLUSIVE, SUPPORTED) if state in verdicts), MISSING)
 
 
-def _say_counts(pairs: pd.DataFrame, measure: str = "") -> str:
-    """How many comparisons are supported and inconclusive, and how many must be supported if not all must.
-
-    A single comparison of a value with a number is the value with its interval, and the number.
-    """
-    order = pairs.order.iloc[0]
-    if len(pairs) == 1 and not (isinstance(order.upper, str) and isinstance(order.lower, str)):
-        return f"{_say_value(pairs.iloc[0], order)}{measure}"
-    states = Counter(pairs.state)
-    words = f"{states[SUPPORTED]} of {len(pairs)} comparison{'' if len(pairs) == 1 else 's'}{measure}"
-    words += "".join(f", {states[state]} {state}" for state in (INCONCLUSIVE, MISSING) if states[state])
-    needed = Counter(_NEEDED[order.hold] for order in pairs.drop_duplicates("number").order)
-    total = needed.total()
-    parts = [f"{hold} in {'each' if n == total else n} of {total} groups" for hold, n in needed.items()]
-    return words if {*needed} == {"all"} else f"{words}; needed: {', '.join(parts if total > 1 else needed)}"
-
-
-def _say_value(pair: pd.Series, order: Order) -> str:
-    """The value of a comparison with a number, and the number that it must lie above or below."""
-    if isinstance(order.upper, str):
-        words, number = ("at least" if order.by < 0 else "above"), float(order.lower) + order.by
-        return f"{pair.upper['said']}; needed: {words} {number:,.6g}"
-    words, number = ("at most" if order.by < 0 else "below"), float(order.upper) - order.by
-    return f"{pair.lower['said']}; needed: {words} {number:,.6g}"
-
-
 def count_claims(claims: pd.DataFrame, *, apart: bool = False) -> pd.DataFrame:
     """How many of the claims that text or captions state have each verdict; README, `make claims` and site use this.
 
     Args: claims: rows of `judge_claims`. apart: count the definitions and what this project read off figures instead.
-    Returns: one row per side (published numbers, measured here, proxy) and one column per verdict. A claim without a
-        published number or a proxy is "not tested" there, so that each row sums to the number of claims.
+    Returns: one row per side and one column per verdict, so that each row sums to the number of claims.
     """
-    claims = claims.reindex(columns=["apart", *SIDES])
-    counted = claims[claims.apart.astype(bool) == apart]
-    verdicts = {
-        title: counted[side].astype(str).str.removesuffix(PROXY).replace("", NOT_TESTED).value_counts()
-        for side, title in SIDES.items()
-    }
-    return pd.DataFrame(verdicts).reindex(VERDICTS).T.fillna(0).astype(int).rename_axis(index=None, columns=None)
+    counted = claims[claims.apart == apart]
+    counts = pd.crosstab(counted.side, counted.verdict).reindex(index=SIDES, columns=VERDICTS, fill_value=0)
+    counts[NOT_TESTED] = counted.claim.nunique() - counts.drop(columns=NOT_TESTED).sum(axis=1)
+    return counts
 
 
-def write_claim(claim: Mapping[str, object]) -> str:
-    """A claim in lines of plain text: the sentence, one line per side, then its criterion and the reasons."""
-    read = ", as read by this project" if claim["stated"] == "figure" else ""
-    sides = {side: f"{title + ':':19}" for side, title in SIDES.items() if claim[side]}
-    lines = [f"{claim['says']} ({claim['where']}{read})"]
-    lines += [f"  {title}{claim[f'{side}_said']}" for side, title in sides.items()]
-    lines += [f"  {'':19}{claim['stand_in_for']}"] if claim["stand_in"] else []
-    lines += [f"  Criterion: {claim['bar']}"] if claim["bar"] else []
-    reasons = {side: claim[f"{side}_because"] for side in sides if claim[f"{side}_because"]}
-    return "\n".join([*lines, *(f"  Reason, {SIDES[side]}: {reason}" for side, reason in reasons.items())])
+def write_claim(sides: pd.DataFrame) -> str:
+    """A claim's rows in lines of plain text: the sentence, each side's verdict and what decides it, the criterion."""
+    claim = sides.iloc[0]
+    read = ", as read by this project" if claim.stated == "figure" else ""
+    lines = [f"{claim.says} ({claim['where']}{read})"]
+    for row in sides.itertuples():
+        lines.append(f"  {row.side:19}{say_verdict(row)}")
+        lines += [f"  {'':19}{words}" for words in (say_deciding(row), row.stand_in) if words]
+    return "\n".join([*lines, *([f"  criterion          {claim.bar}"] if claim.bar else [])])
+
+
+def say_deciding(row: Any) -> str:
+    """The comparison that decides."""
+    margin = f", margin {row.by:g}" if row.by else ""
+    return f"{row.upper}; should lie above {row.lower}{margin}" if row.upper else ""
+
+
+def say_verdict(row: Any) -> str:
+    """A verdict with the number of comparisons that support it, or with what a test needs."""
+    if row.verdict == NOT_TESTED:
+        return f"{NOT_TESTED}{'; needs ' if row.needs else ''}{row.needs}"
+    compared = row.supported + row.not_supported + row.inconclusive
+    return f"{row.verdict}: {row.supported} of {compared}{row.needed}"

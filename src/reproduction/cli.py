@@ -215,7 +215,7 @@ def accept(root: Path, options: RunOptions, arguments: argparse.Namespace) -> in
 
 def claims(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
     """Print the verdict on each claim of the papers: on published numbers, measured here, and by proxy."""
-    from reproduction.claims import APART, COUNTS, count_claims, judge_claims, write_claim
+    from reproduction.claims import APART, count_claims, judge_claims, write_claim
     from reproduction.papers import read_papers
 
     if options.data == "sample":
@@ -225,14 +225,11 @@ def claims(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
     results = options.find_place(root).read_from / "results"
     judged = {name: judge_claims(paper, results) for name, paper in papers.items() if chosen in ("", name)}
     for name, table in judged.items():
-        print(f"{name}: {(~table.apart).sum()} claims that text or captions state", papers[name].verdict, sep="\n")
-        print(f"\n{count_claims(table)}\n")
-    print(f"{COUNTS}\n")
+        print(f"{name}: claims that text or captions state\n{papers[name].verdict}\n\n{count_claims(table)}\n")
     for name, table in judged.items():
-        print(name, *map(write_claim, table[~table.apart].to_dict("records")), sep="\n\n", end="\n\n")
-        apart = table[table.apart]
-        print(f"{name}: {APART} ({len(apart)})", count_claims(table, apart=True), sep="\n\n", end="\n\n")
-        print(*map(write_claim, apart.to_dict("records")), sep="\n\n", end="\n\n")
+        for apart, rows in table.groupby("apart"):
+            print(f"{name}: {APART}\n\n{count_claims(table, apart=True)}" if apart else name, end="\n\n")
+            print(*(write_claim(sides) for _, sides in rows.groupby("claim", sort=False)), sep="\n\n", end="\n\n")
     return 0
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from reproduction.claims import INCONCLUSIVE, NOT_SUPPORTED, NOT_TESTED, PROXY, SUPPORTED
 from reproduction.compare import say_conditions
 from reproduction.papers import STAND_IN, Paper
-from reproduction.values import name_keys, query_rows, write_intervals
+from reproduction.values import name_keys, query_rows, write_numbers
 
 _SIDES = {"above": operator.gt, "below": operator.lt}
 
@@ -31,7 +31,7 @@ def list_findings(paper: Paper, table: pd.DataFrame, claims: Mapping[str, str]) 
         rows = table[query_rows(table, query)]
         rows = rows if len(rows) else rows.reindex([0])  # one row without a value
         differing = [name for name in name_keys(rows) if len(rows[name].unique()) > 1]
-        texts = write_intervals(rows, digits=3, whole_from=100).str.partition(" ")
+        texts = write_numbers(rows).str.partition(" ")
         frames.append(
             pd.DataFrame({
                 "claim": claim,
@@ -54,7 +54,7 @@ def _give_verdict(row: pd.Series, bound: str) -> str:
     side, number = bound.split()
     ends = [row["value"], row["value"]] if pd.isna(row["low"]) else [row["low"], row["high"]]
     is_inside = [_SIDES[side](end, float(number)) for end in ends]
-    proxy = PROXY if row["origin"] == STAND_IN else ""
+    proxy = f" ({PROXY})" if row["origin"] == STAND_IN else ""
     if all(is_inside):
         return f"{SUPPORTED}{proxy}"
     return f"{INCONCLUSIVE if any(is_inside) else NOT_SUPPORTED}{proxy}"

@@ -21,14 +21,13 @@ from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
 from reproduction.check import list_files
-from reproduction.claims import APART, COUNTS, SIDES, count_claims, judge_claims
+from reproduction.claims import APART, count_claims, judge_claims, say_deciding, say_verdict
 from reproduction.notebooks import ANSWER, read_cells, read_parameters
 from reproduction.papers import Paper, list_needs, read_papers
 from reproduction.place import Place
 
 SIGNS = {  # a verdict is a sign, a word and a colour, so that any one of them is enough
     "supported": "✓", "not supported": "✗", "inconclusive": "?", "not tested": "⊘",
-    "supported (proxy)": "⇄✓", "not supported (proxy)": "⇄✗", "inconclusive (proxy)": "⇄?",
 }  # fmt: skip
 _PARTIAL = "Partial: a quick run, or one with other parameters. These are not the numbers of the full report."
 _ACTIVE = ["script", "iframe", "object", "embed", "link", "base", "meta", "form"]  # could run, fetch or lead away
@@ -48,9 +47,10 @@ def build_site(place: Place) -> Path:
         judged = judge_claims(paper, place.read_from / "results")
         counts[paper.paper] = {apart: count_claims(judged, apart=apart) for apart in (False, True)}
         by_name = {sheet["stem"].partition("/")[2]: sheet for sheet in sheets if sheet["paper"] is paper}
-        for claim in judged.to_dict("records"):
-            tables = paper.claims[claim["claim"]].tables
-            claims.append(claim | {"paper": paper, "sheets": [by_name[name] for name in tables]})
+        for name, sides in judged.groupby("claim", sort=False):
+            of_claim = {"paper": paper, "sides": [*sides.itertuples()]}
+            of_claim["sheets"] = [by_name[table] for table in paper.claims[name].tables]
+            claims.append(sides.iloc[0].to_dict() | of_claim)
     place.work.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.work, prefix=".site.new.") as scratch:
         site, render = Path(scratch) / "site", _open_templates(place)
@@ -135,6 +135,6 @@ def _open_templates(place: Place) -> Callable[..., str]:
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     environment.filters["slug"] = lambda words: re.sub(r"\W+", "-", words)
-    environment.globals.update(signs=SIGNS, sides=SIDES, apart=APART, needed=COUNTS)
+    environment.globals.update(signs=SIGNS, apart=APART, say_verdict=say_verdict, say_deciding=say_deciding)
     environment.globals.update(notice="" if place.is_full else _PARTIAL)
     return lambda name, **parts: environment.get_template(name).render(**parts)

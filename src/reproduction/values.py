@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import json
-import string
 from collections.abc import Collection, Mapping
 from io import StringIO
 from pathlib import Path
@@ -167,58 +166,8 @@ def write_intervals(
     return pd.Series(texts, table.index, dtype=object)
 
 
-def say_change(
-    difference: pd.Series,
-    *,
-    up: str = "rises",
-    down: str = "falls",
-    level: str = "does not clearly change",
-    digits: int = 2,
-    shown: bool = True,
-) -> str:
-    """A difference in words, by its interval: above 0, below 0 or, with 0 in it, neither; then the numbers, if `shown`.
-
-    One without a value "is undefined"; one without an interval, as where all differences are 0, "has no interval".
-    """
-    value, low, high = (float(difference[name]) for name in ("value", "low", "high"))
-    if np.isnan(value):
-        return "is undefined"
-    form = "+,.0f" if abs(value) >= 10 else f"+.{digits}f"
-    if np.isnan([low, high]).any():
-        return f"has no interval ({value:{form}})" if shown else "has no interval"
-    change = level if low <= 0 <= high else down if high < 0 else up
-    return f"{change} ({value:{form}} [{low:{form}}, {high:{form}}])" if shown else change
-
-
-class _Finding(string.Formatter):
-    """Formats rows of a table of values beside anything else."""
-
-    def format_field(self, value: Any, format_spec: str) -> Any:
-        if not isinstance(value, pd.Series):
-            return super().format_field(value, format_spec)
-        if "|" in format_spec:
-            up, down, level = format_spec.split("|")
-            known = value[["value", "low", "high"]].notna().all()
-            return say_change(value, up=up, down=down, level=level, shown=False) if known else level
-        return write_intervals(value.to_frame().T, digits=int(format_spec or 2)).iloc[0]
-
-
-def write_finding(template: str, **parts: object) -> str:
-    """A sentence with values in it, such as "P.D. {gap:rises|falls|does not clearly change} ({gap})".
-
-    Args: parts: by name in the template. Of a row of values, as `pick` gives it, {row} is "value [low, high]", {row:3}
-        the same with three decimals, and {row:above|below|level} one of three words, by its interval as `say_change`
-        chooses it; the last one where there is no interval. Anything else is formatted as `str.format` does.
-    """
-    return _Finding().format(template, **parts)
-
-
-def list_changes(differences: pd.DataFrame, **words: str) -> str:
-    """Several differences by what `say_change` says of each: "rises: 30, 100; falls: 1, 3", named by the index.
-
-    Those without a value or an interval come last; without any difference "no difference".
-    """
-    changes = [say_change(row, shown=False, **words) for _, row in differences.iterrows()]  # type: ignore[arg-type]
-    groups = pd.Series(differences.index.astype(str), changes).groupby(level=0, sort=False)
-    parts = [f"{word}: {', '.join(names)}" for word, names in groups]
-    return "; ".join(sorted(parts, key=lambda part: part.startswith(("is undefined", "has no")))) or "no difference"
+def write_numbers(table: pd.DataFrame) -> pd.Series:
+    """Each value with its interval; a whole number without an interval has no decimals."""
+    texts = write_intervals(table, digits=3, whole_from=100)
+    is_whole = table.low.isna() & (table.value.astype(float) % 1 == 0)
+    return texts.mask(is_whole, texts.str.partition(".")[0])
