@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from reproduction.figures import ORIGINS, PALETTE, draw_counts, draw_intervals, draw_pairs
+from reproduction.figures import ORIGINS, PALETTE, draw_intervals, draw_pairs
 
 ROWS = pd.DataFrame(
     {
@@ -53,11 +53,3 @@ def test_a_matrix_has_one_measure_under_its_diagonal_and_another_over_it() -> No
     axes = figure.axes[0]
     assert [text.get_text() for text in axes.texts] == ["0.60", "0.70", "0.10", "0.80", "0.20", "0.30"]
     assert [text.get_text() for text in axes.get_yticklabels()] == ["1  c", "2  a", "3  b"]
-
-
-def test_counts_are_bars_with_their_numbers_and_none_where_nothing_was_counted() -> None:
-    counts = pd.DataFrame({"ours": {"lines": 3.0, "words": 1234.0}, "released": {"words": 12.0, "lines": np.nan}})
-    (axes,) = draw_counts(counts).axes
-    widths = {bars.get_label(): [bar.get_width() for bar in bars] for bars in axes.containers}
-    assert widths["ours"] == [3, 1234]
-    assert [text.get_text() for text in axes.texts] == ["3", "1,234", "", "12"]

@@ -22,7 +22,7 @@ from packaging.requirements import Requirement
 
 from nfqa.models.roles import DEFAULTS
 from reproduction.data.registry import read_registry
-from reproduction.notebooks import ANSWER, read_parameters
+from reproduction.notebooks import ANSWER, read_cells, read_parameters
 from reproduction.papers import read_papers
 from reproduction.place import find_place
 
@@ -229,7 +229,8 @@ def test_committed_results_are_whole_and_match_their_entries() -> None:
             assert set(table.origin) <= ({"sample"} if entry.bundled else {"measured", "stand-in", "paper"})
             assert tidy_values(table, origin="", exact=True).to_csv(index=False) == table.to_csv(index=False)
             assert json.loads(path.with_suffix(".json").read_text())["artefact"] == f"{name}/{artefact}"
-            assert (PROJECT / "figures" / name / f"{artefact}.png").is_file()
+            draws = any("figure" in cell["tags"] for cell in read_cells(entry.path))
+            assert (PROJECT / "figures" / name / f"{artefact}.png").is_file() == draws, f"{name}/{artefact}"
     verdicts = check_published(PROJECT, find_place(PROJECT)).verdict.value_counts()
     assert not {"differs", "missing"} & set(verdicts.index)
     assert verdicts["equal"] >= 10

@@ -65,8 +65,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 @pytest.mark.parametrize("data", ["full", "sample"])
 def test_what_is_kept_holds_nothing_of_the_released_text(data: str, run: Any, tmp_path: Path) -> None:
     result = run("pointwise", data)
-    drawn = " ".join(text.get_text() for axes in result["figure"].axes for text in axes.texts)
-    written = drawn + " ".join(path.read_text() for path in (tmp_path / "out").glob("*.[cj]*"))
+    written = " ".join(path.read_text() for path in (tmp_path / "out").glob("*.[cj]*"))
     assert "what references have" not in written
     assert set(result["table"].text) == {"ours", *(["released"] if data == "full" else [])}
     assert set(result["table"].origin) == {"measured" if data == "full" else "sample"}

@@ -150,27 +150,6 @@ def say_units(rows: pd.DataFrame) -> str:
     return f"95 % intervals over {' and '.join(words)}" if words else ""
 
 
-def draw_counts(counts: pd.DataFrame, axes: Axes | None = None) -> Figure:
-    """Counts as bars on a logarithmic scale, in a figure of their own without axes.
-
-    Args: counts: a row per thing counted (index, in words), a column per text; NaN where it does not apply.
-    """
-    if axes is None:
-        _, axes = subplots(figsize=(6, 0.8 + (0.1 + 0.14 * len(counts.columns)) * len(counts)))
-    colours = dict(zip(counts.columns, PALETTE, strict=False)) | {"ours": OURS, "released": PUBLISHED}
-    counts = counts.loc[counts.max(axis=1).sort_values().index]
-    counts.plot.barh(ax=axes, color=colours, width=0.8, legend=False)
-    for bars, name in zip(axes.containers, counts, strict=True):
-        texts = counts[name].map("{:,.0f}".format).where(counts[name].notna(), "")
-        axes.bar_label(cast("Any", bars), texts, fontsize=7, padding=2)
-    if len(counts.columns) > 1:
-        axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
-    axes.set(xscale="symlog", xlim=(0, 6 * counts.max(axis=None)), xlabel="number, logarithmic", ylabel="")
-    axes.set_xticks([0, 1, 10, 100, 1000], ["0", "1", "10", "100", "1,000"])
-    axes.grid(axis="y", visible=False)
-    return cast("Figure", axes.figure)
-
-
 def label_points(
     axes: Axes, points: pd.DataFrame, intervals: Sequence[LineCollection], show: Callable[..., str]
 ) -> None:

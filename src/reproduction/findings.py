@@ -22,7 +22,7 @@ def list_findings(paper: Paper, table: pd.DataFrame, claims: Mapping[str, str]) 
         where the sentence can be wrong, also the side of a number on which each value should lie, "QUERY -> above 0.5".
     Returns: one row per claim and value. claim; of: the conditions in which a claim's rows differ; value; interval;
         n; verdict: "supported" where the whole interval lies on that side, "not supported" where none of it does, else
-        "inconclusive", each with "(proxy)" where the value is a stand-in's; "not tested" without a value; "" for a
+        "inconclusive", each with "(proxy)" where the value is a proxy's; "not tested" without a value; "" for a
         claim that names no side.
     """
     frames = []
