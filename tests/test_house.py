@@ -7,11 +7,9 @@ import json
 import re
 import subprocess
 import sys
-import tokenize
 import tomllib
 from collections.abc import Iterable
 from graphlib import TopologicalSorter
-from io import StringIO
 from itertools import chain
 from pathlib import Path
 
@@ -32,6 +30,8 @@ MODULES = {
     ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted(SOURCE.rglob("*.py"))
 }
+HASHED = {f"nfqa/{name}.py" for name in ["models/restated", "models/engine", "models/pretrained", "kernels/perplexity"]}
+HASHED |= {f"nfqa/models/{name}.py" for name in ("reader", "adapters", "vectors")}
 MOST_WORDS = 450  # of prose in a notebook, the answer apart
 NOTEBOOKS = sorted((PROJECT / "notebooks").glob("*/*.ipynb"))  # those of artefacts; index.ipynb is none
 FLOORS = (  # a module imports from its own folder and those before it; "" is a package's top
@@ -63,17 +63,32 @@ def test_a_module_keeps_to_the_house(path: Path) -> None:
     tree = ast.parse(code)
     imported = list_imports(path) & MODULES.keys()
     assert {name for name in imported if find_floor(MODULES[name]) > find_floor(path)} == set()
-    assert len(code.splitlines()) <= 350
     assert not [node for node in ast.walk(tree) if isinstance(node, ast.Assert)], "no input is checked by assert"
     public = [n for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef) and not n.name.startswith("_")]
     assert [getattr(node, "name", "module") for node in (tree, *public) if not ast.get_docstring(node)] == []
 
 
 @pytest.mark.parametrize("path", MODULES.values(), ids=MODULES)
-def test_names_say_what_a_thing_is(path: Path) -> None:
-    tokens = tokenize.generate_tokens(StringIO(path.read_text()).readline)
-    names = {token.string for token in tokens if token.type == tokenize.NAME}
-    assert names & {"found", "own", "given", "asked", "kept", "told", "noticed"} == set()
+def test_a_statement_does_one_thing(path: Path) -> None:
+    """No assignment of several unrelated values, and no update that does nothing in one case.
+
+    The modules by whose hash committed losses and readings are known keep theirs until these are computed anew.
+    """
+    if str(path.relative_to(SOURCE)) in HASHED:
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.targets[0], ast.Tuple)
+            and isinstance(node.value, ast.Tuple)
+        ):
+            names = {ast.unparse(part) for part in node.targets[0].elts}
+            assert names & {ast.unparse(part) for part in node.value.elts}, f"line {node.lineno}: a line each"
+        if isinstance(node, ast.AugAssign) and isinstance(node.value, ast.IfExp):
+            assert ast.unparse(node.value.orelse) not in ("[]", "{}", "()"), f"line {node.lineno}: write an if"
+        if isinstance(node, ast.IfExp):
+            inner = [part for part in (node.test, node.body, node.orelse) if isinstance(part, ast.IfExp)]
+            assert not inner, f"line {node.lineno}: a condition inside a condition"
 
 
 def test_imports_form_no_circle() -> None:

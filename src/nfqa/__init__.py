@@ -115,8 +115,10 @@ def score(
         max_tokens = Limits.from_environment("max_tokens").max_tokens
     job = Job(path, folder, unique, evaluator, judge, embedder, prompts, skip_bad, max_tokens=max_tokens)
     reads = ["bertscore"]
-    reads += ["coverage"] if job.reader == "embedded" else []
-    reads += ["linkage"] if job.has_embedded_judge else []
+    if job.reader == "embedded":
+        reads.append("coverage")
+    if job.has_embedded_judge:
+        reads.append("linkage")
     if embedder != EMBEDDER and not {*reads} & {*unique}:
         raise ValueError(f"embedder={embedder!r} is read by {', '.join(reads)} alone, or beside judge='embedded'")
     job.refuse_files()

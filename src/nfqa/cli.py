@@ -218,7 +218,8 @@ def _tabulate_differences(rows: pd.DataFrame) -> Iterator[str]:
         return
     interval = rows.low.map(" [{:+.3f}, ".format) + rows.high.map("{:+.3f}]".format)
     cells = rows.value.map("{:+.3f}".format) + interval.where(rows.low.notna(), "") + rows.n.map(" ({})".format)
-    apart, others = rows.assign(cell=cells).pivot(index="label", columns="system", values="cell"), rows.system.unique()
+    apart = rows.assign(cell=cells).pivot(index="label", columns="system", values="cell")
+    others = rows.system.unique()
     apart = apart.reindex(index=rows.label.unique(), columns=others[: _MOST_SYSTEMS // 2])
     title = f"minus {rows.difference_from.iloc[0]} (shared questions)"
     yield "\n" + apart.rename_axis(index=None, columns=title).to_string(na_rep="–", line_width=None)

@@ -99,12 +99,17 @@ def read(
 
     options = {"questions": questions or None, "references": references, "views": views, "keep": keep or None}
     if isinstance(answers, Frames | QuestionSet):
-        kind, readable, advice = "what is read already", "", "give it where the answers are read"
+        kind = "what is read already"
+        readable = ""
+        advice = "give it where the answers are read"
     elif isinstance(answers, str | Path):
-        kind, readable = "a file", "questions keep"
+        kind = "a file"
+        readable = "questions keep"
         advice = "put these into it (reference_1, partial_answer_1 ...), or give a frame whose answer is called 'text'"
     else:
-        kind, readable, advice = "rows", "references views keep", "name a file of answers"
+        kind = "rows"
+        readable = "references views keep"
+        advice = "name a file of answers"
     for name, option in options.items():
         if option is not None and name not in readable.split():
             raise ValueError(f"{name}= is not read beside {kind}; {advice}")
@@ -149,7 +154,8 @@ def perspective_diversity(
     model = open_evaluator(evaluator) if isinstance(evaluator, str) else evaluator
     name = evaluator if isinstance(evaluator, str) else model.identity
     options = {"too_long": "cut_tail", "named": name, "variant": variant} | switches
-    options |= {"questions": inputs.texts_by_name} if share else {}
+    if share:
+        options["questions"] = inputs.texts_by_name
     english = model.spec.kind in ("embedded", "package")
     return finish_scores(inputs, lambda answers: score_diversity(answers, inputs.views, model, **options), english)
 

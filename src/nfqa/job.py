@@ -174,12 +174,14 @@ class Job:
     def list_surplus(self, parts: Sequence[Part]) -> Iterator[Path]:
         """Tables of scores that belong to no part, as of a longer file, and what a killed run left half-written."""
         for file in (self.out / "parts").glob("*.parquet"):
-            name, note = _PART.fullmatch(file.name), read_note(file)
+            name = _PART.fullmatch(file.name)
+            note = read_note(file)
             if _HALF_WRITTEN.fullmatch(file.name):
                 yield file
             if not name or "part" not in note:
                 continue
-            method, number = name[1], int(name[2])
+            method = name[1]
+            number = int(name[2])
             if number >= len(parts) or (method not in self.methods and note["part"] != parts[number].digest):
                 yield file
 

@@ -203,10 +203,11 @@ def open_asker(spec: RoleSpec, decoding: Decoding, journal: Keeping, **options: 
     from nfqa.judge.asking import Asker
     from nfqa.judge.journal import Journal
 
-    store = journal if isinstance(journal, Journal) else Journal(Path(journal) if journal else None)
+    if not isinstance(journal, Journal):
+        journal = Journal(Path(journal) if journal else None)
     precision = "" if spec.kind == "openai" else read_precision("")
-    opens = partial(open_model, journal=store)
-    return Asker(spec, opens, store, decoding, precision=precision, **options)
+    opens = partial(open_model, journal=journal)
+    return Asker(spec, opens, journal, decoding, precision=precision, **options)
 
 
 def open_model(spec: RoleSpec, journal: Journal, dtype: str = "") -> ChatModel:

@@ -51,16 +51,21 @@ class Worker:
     """
 
     def __init__(self, job: Job, *, dry: bool = False, note: Callable[[str, int], None] = lambda *_: None) -> None:
-        self.job, self.dry, self._open, self._note = job, dry, ExitStack(), note
+        self.job = job
+        self.dry = dry
+        self._open = ExitStack()
+        self._note = note
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         """Score a part by the methods that it lacks. What is wrong is returned: Ray would wrap an exception."""
-        part, job = Part(**row), self.job
+        part = Part(**row)
+        job = self.job
         skipped: list[str] | None = [] if job.skip_bad else None
         advice = "correct the line, or skip it with --skip-bad, and "
         try:
             answered = read_part(job.path, part, skipped)
-            frames, advice = functions.read(answered), ""
+            frames = functions.read(answered)
+            advice = ""
             flags = frames.flags["flags"]
             flagged = "flag " + flags[flags != ""].str.split("; ").explode()
             of_part = {
@@ -97,7 +102,8 @@ class Worker:
         from nfqa.metrics.grades import add_unscored
         from nfqa.metrics.references import sign_texts
 
-        metrics, needs = self.job.list_metrics(method), METHODS[method].needs
+        metrics = self.job.list_metrics(method)
+        needs = METHODS[method].needs
         if frames.answers.empty or getattr(frames, needs).empty:
             lacking = frames.answers.assign(missing=f"needs {needs}", metric="", signature="")
             lacking = add_flags(lacking, frames.flags)
@@ -261,7 +267,8 @@ def _summarise(job: Job, parts: Sequence[Part]) -> pd.DataFrame:
 
     files = [job.find(method, part.number) for method in job.methods for part in parts]
     notes = list(map(read_note, files))
-    of_parts, rows = notes[: len(parts)], sum(note["rows"] for note in notes)  # each method repeats them
+    of_parts = notes[: len(parts)]
+    rows = sum(note["rows"] for note in notes)  # each method repeats them
     counts = [job.warnings, *(note["warnings"] for note in of_parts), *(note["of_rows"] for note in notes)]
     tables = {"warnings": pd.DataFrame(sum(map(Counter, counts), Counter[str]()).items(), columns=["what", "count"])}
     if skipped := [why for note in of_parts for why in note["skipped"]]:
@@ -305,12 +312,14 @@ def estimate(job: Job, *, shard: int) -> pd.DataFrame:
     from nfqa.judge.limits import Limits
     from nfqa.metrics.perspective_diversity import score_views
 
-    parts, rows = job.cut(shard), []
+    parts = job.cut(shard)
+    rows = []
     for method in job.methods:
         todo = [part for part in parts if method in job.list_missing(part)]
         row: dict[str, Any] = {"method": method, "lines": sum(part.lines for part in todo)}
         if todo:
-            answered, worker = read_part(job.path, todo[0], []), Worker(job, dry=True)
+            answered = read_part(job.path, todo[0], [])
+            worker = Worker(job, dry=True)
             sample = answered.questions[:_TRIED]
             frames = functions.read(replace(answered, questions=sample))
             share = row["lines"] / todo[0].lines * len(answered.questions) / max(1, len(sample))

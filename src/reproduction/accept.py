@@ -32,14 +32,16 @@ def accept_artefacts(root: Path, place: Place, only: Sequence[str]) -> list[str]
     Raises: ValueError, before anything is copied, for one that was not made here, or whose files or notebook were
         edited since.
     """
-    accepted, papers = [*only], read_papers(root)
+    accepted = [*only]
+    papers = read_papers(root)
     if not accepted:
         compared = compare_reference(root, place, unrun=False)
         accepted = list(compared[compared.state.isin([MOVED, GONE, NEW])].artefact.unique())
     notebooks = {}
     for identifier in accepted:
         paper, name = find_artefact(papers, identifier)
-        notebook, record = paper.artefacts[name].path, read_record(place, identifier)
+        notebook = paper.artefacts[name].path
+        record = read_record(place, identifier)
         if record is None:
             raise ValueError(f"{identifier} was not made here; run `make {identifier}` first")
         now = record.parts | {"notebook": hash_cells(notebook)}
@@ -65,7 +67,8 @@ def keep_outputs(notebook: Path, executed: Path, root: Path) -> None:
     Pictures stay in figures/, to which the first cell links. Neither is kept what differs between two equal runs:
     times, ids, warnings, paths of the machine.
     """
-    committed, run = read_json(notebook), read_json(executed)
+    committed = read_json(notebook)
+    run = read_json(executed)
     cells = [cell for cell in committed["cells"] if cell["cell_type"] == "code"]
     made = [cell for cell in run["cells"] if cell["cell_type"] == "code"]
     made = [cell for cell in made if _INJECTED not in cell["metadata"].get("tags", [])]

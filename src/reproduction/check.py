@@ -27,8 +27,11 @@ from reproduction.values import (
 )  # fmt: skip
 
 UNRUN = "not run here"
-SAME, WITHIN = "same", "same within tolerance"
-MOVED, GONE, NEW = "moved", "gone", "new"
+SAME = "same"
+WITHIN = "same within tolerance"
+MOVED = "moved"
+GONE = "gone"
+NEW = "new"
 ENDINGS = {".csv": "results", ".json": "results", ".png": "figures", ".pdf": "figures"}  # of an artefact's files
 TEXTS = ["dropped_because", "origin", "signature"]
 # Of 1, or of the largest number of its row: what a near tie that another processor decides otherwise changes.
@@ -152,9 +155,12 @@ def compare_values(then: pd.DataFrame | None, now: pd.DataFrame | None, *, varie
     widths = (both.high_then - both.low_then).fillna(0.0)
     frames = []
     for name in [*NUMBERS, *COUNTS, *TEXTS]:
-        old, new, compared = both[f"{name}_then"], both[f"{name}_now"], both[["row"]].assign(column=name)
+        old = both[f"{name}_then"]
+        new = both[f"{name}_now"]
+        compared = both[["row"]].assign(column=name)
         if name in TEXTS:
-            old, new = old.fillna(""), new.fillna("")
+            old = old.fillna("")
+            new = new.fillna("")
             differ = (both.side == "both") & (old != new)
             frames.append(compared.assign(committed=old, now=new, state=MOVED)[differ])
         elif name != "spread" or not varies:

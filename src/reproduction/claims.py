@@ -13,7 +13,10 @@ from reproduction.compare import compare_published, say_conditions
 from reproduction.papers import STAND_IN, Claim, Order, Paper, show_name
 from reproduction.values import name_keys, query_rows, read_values, write_numbers
 
-SUPPORTED, NOT_SUPPORTED, INCONCLUSIVE, NOT_TESTED = "supported", "not supported", "inconclusive", "not tested"
+SUPPORTED = "supported"
+NOT_SUPPORTED = "not supported"
+INCONCLUSIVE = "inconclusive"
+NOT_TESTED = "not tested"
 COUNTED = ["supported", "not_supported", "inconclusive"]
 VERDICTS = [SUPPORTED, NOT_SUPPORTED, INCONCLUSIVE, NOT_TESTED]
 PROXY = "proxy"  # the side of a verdict on other data or with another model than the paper's
@@ -44,7 +47,8 @@ def judge_claims(paper: Paper, results: Path) -> pd.DataFrame:
     names = {name for claim in paper.claims.values() for name in claim.tables}
     files = {name: results / paper.paper / f"{name}.csv" for name in names}
     values = {name: read_values(path) for name, path in files.items() if path.is_file()}
-    printed, measured = {}, {}
+    printed = {}
+    measured = {}
     for name in paper.published.artefact.unique():
         measured[name] = table = compare_published(paper, name, values.get(name))
         said = table.printed.where(table.unit == "", table.published.map("{:g}".format))
@@ -64,10 +68,15 @@ def _judge(
     here = proxy = published[:0]
     for pairs in (in_place, _compare_all(claim.here, values)):
         parts = [pairs[pairs.is_proxy == is_proxy] for is_proxy in (False, True)]
-        whole = [part.number.nunique() == pairs.number.nunique() for part in parts]  # of every order
-        if _settle(pairs) != MISSING:
-            here = parts[0] if whole[0] else here
-            proxy = parts[1] if all(whole) else proxy if whole[0] else pairs
+        measured_all, proxy_all = (part.number.nunique() == pairs.number.nunique() for part in parts)  # of every order
+        if _settle(pairs) == MISSING:
+            continue
+        if measured_all:
+            here = parts[0]
+        if not measured_all:
+            proxy = pairs
+        elif proxy_all:
+            proxy = parts[1]
     needs = [_say_need(paper, need) for need in _list_needs(claim, in_place)]
     needs += [f"the results of {paper.paper}/{table}" for table in claim.tables if table not in values]
     row = {"claim": name} | claim.model_dump(include={"says", "where", "stated", "kind", "bar", "headline"})
@@ -126,7 +135,8 @@ def compare_order(order: Order, table: pd.DataFrame) -> pd.DataFrame:
     upper, lower = (side.reindex(places[name]) for side, name in zip(sides, ("upper", "lower"), strict=True))
     ends = [side[["value", "low", "high"]].to_numpy(dtype=np.float64) for side in (upper, lower)]
     (a, a_low, a_high), (b, b_low, b_high) = (np.where(np.isnan(each), each[:, :1], each).T for each in ends)
-    surely, perhaps = np.round(a_low - b_high - order.by, 12), np.round(a_high - b_low - order.by, 12)
+    surely = np.round(a_low - b_high - order.by, 12)
+    perhaps = np.round(a_high - b_low - order.by, 12)
     is_above, is_below = (surely >= 0, perhaps < 0) if order.by < 0 else (surely > 0, perhaps <= 0)  # a lag up to that
     return pd.DataFrame({
         "upper": upper.to_dict("records"), "lower": lower.to_dict("records"), "gap": a - b,
@@ -184,11 +194,15 @@ def _settle(pairs: pd.DataFrame) -> str:
     """The verdict on all orders together; "missing" without any. Each order needs as many comparisons as it names."""
     verdicts = []
     for _, group in pairs.groupby("number"):
-        n, states = len(group), group.state.tolist()
+        n = len(group)
+        states = group.state.tolist()
         needed = {"all": n, "most": n // 2 + 1, "some": 1}[group.order.iloc[0].hold]
-        is_out_of_reach, is_open = n - states.count(NOT_SUPPORTED) < needed, states.count(SUPPORTED) < needed
-        open_state = MISSING if MISSING in states else INCONCLUSIVE
-        verdicts.append(NOT_SUPPORTED if is_out_of_reach else open_state if is_open else SUPPORTED)
+        if n - states.count(NOT_SUPPORTED) < needed:
+            verdicts.append(NOT_SUPPORTED)
+        elif states.count(SUPPORTED) >= needed:
+            verdicts.append(SUPPORTED)
+        else:
+            verdicts.append(MISSING if MISSING in states else INCONCLUSIVE)
     return next((state for state in (NOT_SUPPORTED, MISSING, INCONCLUSIVE, SUPPORTED) if state in verdicts), MISSING)
 
 

@@ -91,7 +91,8 @@ def score(root: Path, score_file: Callable[[argparse.Namespace], int], arguments
 
     paper, name = find_artefact(read_papers(root), USERS_ANSWERS)
     with TemporaryDirectory() as scratch:
-        page, parameters = Path(scratch) / "report.ipynb", {"scores": str(folder), "out": scratch}
+        page = Path(scratch) / "report.ipynb"
+        parameters = {"scores": str(folder), "out": scratch}
         failure = execute_notebook(paper.artefacts[name].path, page, parameters, root)
         if failure:
             print(failure, file=sys.stderr)
@@ -240,7 +241,8 @@ def figures(root: Path, options: RunOptions, arguments: argparse.Namespace) -> i
     from reproduction.papers import list_chosen
     from reproduction.replay import redraw_figure
 
-    place, chosen = options.find_place(root), list_chosen(root, arguments.artefacts)
+    place = options.find_place(root)
+    chosen = list_chosen(root, arguments.artefacts)
     count = sum(redraw_figure(paper, name, place, options) for paper, name in tqdm(chosen, "figures"))
     print(f"{count} figures drawn from results into {place.work.relative_to(root)}/drawn/")
     return 0

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from pandas.io.formats.style import Styler
     from pandas.io.formats.style_render import CSSDict
 
-EXPLAINED, UNEXPLAINED = "differs, explained", "differs, cause unknown"
+EXPLAINED = "differs, explained"
+UNEXPLAINED = "differs, cause unknown"
 VERDICTS = ("equal", "near", EXPLAINED, UNEXPLAINED, "differs", "missing", "not run")
 _ROWS = 24  # of a table on a terminal
 NO_NUMBER = "–"  # in the place of a published number where there is none
@@ -62,7 +63,8 @@ def compare_published(paper: Paper, name: str, table: pd.DataFrame | None) -> pd
     published = paper.find_published(name)
     both = _add_keys(published, list_row_keys(published)).merge(ours, "left", "key", validate="m:1")
     both = both.astype(dict.fromkeys(measured[:3], np.float64))
-    gap, size = both.value - both.published, both.reason.str.extract(OURS)
+    gap = both.value - both.published
+    size = both.reason.str.extract(OURS)
     change = gap.map("{:+.4f}, ".format).astype(str)
     needs = ["; ".join(show_name(paper, need) for need in each.split("; ")) for each in both.needs]
     printed = both[["value", "decimals", "published"]].itertuples(index=False, name=None)
@@ -100,7 +102,8 @@ def lay_beside_paper(paper: Paper, name: str, table: pd.DataFrame) -> Styler:
     Raises: ValueError for an artefact without published numbers.
     """
     pivot = pivot_beside_paper(paper, name, table)
-    verdicts, note = pivot["verdict"], note_stand_ins(paper, name, table)
+    verdicts = pivot["verdict"]
+    note = note_stand_ins(paper, name, table)
     colours = verdicts.map(lambda verdict: f"background-color: {SHADES[verdict]}" if verdict in SHADES else "")
     look = {"white-space": "pre-line", "text-align": "left"}
     style = pivot["cell"].style.apply(lambda _: colours, axis=None).set_properties(**look)
@@ -149,7 +152,8 @@ def pivot_beside_paper(paper: Paper, name: str, table: pd.DataFrame | None) -> p
 
 def _list_ours_alone(paper: Paper, table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """Measured rows without a published number, each with the heading of its column; named by its conditions."""
-    keys, conditions = name_keys(table), [name for name in list_row_keys(published) if name != "dataset"]
+    keys = name_keys(table)
+    conditions = [name for name in list_row_keys(published) if name != "dataset"]
     cells = published.groupby(["row", "dataset"])
     by = [name for name in conditions if cells[name].nunique().max() > 1] or ["statistic"]  # what a heading says
     rows = _add_keys(table[query_rows(table, "difference_from == ''")], keys)
@@ -166,7 +170,8 @@ def label_rows(paper: Paper, name: str, table: pd.DataFrame, by: Sequence[str] =
     unpublished ones. An asterisk ends the label of a proxy. `dataset` and `statistic` are kept as they are, `panel` is
     the dataset's title. by: the columns that make the label, in its order; all conditions where none are named.
     """
-    keys, published = name_keys(table), compare_published(paper, name, table)
+    keys = name_keys(table)
+    published = compare_published(paper, name, table)
     labels = name_rows(
         paper, table, [key for key in by or keys if key in table and key not in ("dataset", "statistic")]
     )

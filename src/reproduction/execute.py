@@ -32,14 +32,16 @@ def make_artefact(place: Place, identifier: str) -> int:
     fills a device alone. Once asking has failed, no other notebook of the run asks.
     Returns: 0; 1 where it failed, with the reason on stdout; the last result stays then.
     """
-    scratch, started = place.work / "scratch" / identifier, time.monotonic()
+    scratch = place.work / "scratch" / identifier
+    started = time.monotonic()
     key = Key.model_validate_json((place.work / "keys" / f"{identifier}.json").read_bytes())
     read = [part.removeprefix("result ") for part in key.parts if part.startswith("result ")]  # perhaps made just now
     parts = key.parts | {f"result {name}": hash_result(place, f"{Path(identifier).parent}/{name}") for name in read}
     record = read_record(place, identifier)
     if record and not explain_staleness(record, parts, place):
         return 0
-    lock, stopped = place.root / "build" / "model-lock", place.work / "scratch" / "asking-failed"
+    lock = place.root / "build" / "model-lock"
+    stopped = place.work / "scratch" / "asking-failed"
     alone = lock_file(lock, "waiting for the model", wait=True) if key.fills_machine else nullcontext()
     with alone:
         scratch.mkdir(parents=True)

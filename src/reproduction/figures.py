@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # What a colour says in every figure: whose values they are. Series of one kind take PALETTE, which has none of these.
-OURS, PUBLISHED, SAMPLE = "#1f6f8b", "#2b2f36", "#c2752d"  # our values, the paper's, those of the bundled sample
+OURS = "#1f6f8b"
+PUBLISHED = "#2b2f36"
+SAMPLE = "#c2752d"  # our values, the paper's, those of the bundled sample
 STANDING_IN = "#8b3a62"  # values of other data or another model than the paper's row
-MUTED, RULE = "#9aa5b1", "#5b6470"  # what is beside the point, reference lines
+MUTED = "#9aa5b1"
+RULE = "#5b6470"  # what is beside the point, reference lines
 PALETTE = ("#3f5ea8", "#6b8e23", "#d4a017", "#7b4b2a", "#d0679d", "#4d4d4d", "#5aa9d6", "#9b8fc7")
 ORIGINS = {"measured": OURS, "stand-in": STANDING_IN, "sample": SAMPLE, "paper": PUBLISHED}
 MARKERS = "osD^v<>P"
@@ -69,7 +72,8 @@ def draw_intervals(
         come; line: where a dashed line stands, in every panel or in those named; stacked: panels one below the other,
         each with its own labels; xlabel: below them all, before what the intervals are over; options: for `subplots`.
     """
-    every, series = list(dict.fromkeys(order or rows[y])), list(dict.fromkeys(rows[by].dropna()))
+    every = list(dict.fromkeys(order or rows[y]))
+    series = list(dict.fromkeys(rows[by].dropna()))
     rows = rows.assign(panel=rows.get(panel, ""), published=rows.get("published", np.nan))
     colours, marks = (
         (ORIGINS, _MARKS)
@@ -92,7 +96,8 @@ def draw_intervals(
     for axes, (title, inside) in zip(grid.flat, panels.items(), strict=True):
         inside = inside.assign(place=inside[y].map(labels[title].index) + inside.lane.fillna(0))
         for name in series:
-            part, label = inside[inside[by] == name], "proxy*" if name == "stand-in" else name
+            part = inside[inside[by] == name]
+            label = "proxy*" if name == "stand-in" else name
             axes.hlines(part.place, part.low, part.high, color=colours[name], lw=1.6)
             if part.value.notna().any():
                 axes.plot(part.value, part.place, marks[name], color=colours[name], ms=4.5, label=label)
@@ -160,7 +165,8 @@ def label_points(
     """
     from matplotlib.transforms import Bbox
 
-    known, locate = points.dropna(), axes.transData.transform
+    known = points.dropna()
+    locate = axes.transData.transform
     taken = [Bbox(locate(line)) for lines in intervals for line in lines.get_segments() if len(line)]
     taken += [Bbox([place - 9, place + 9]) for place in locate(known.to_numpy(np.float64))]
     offsets = [((x, y), side) for y in (4, -11, 12, -19, 20, -27) for x, side in ((7, "left"), (-7, "right"))]
@@ -182,7 +188,9 @@ def add_note(figure: Figure, note: str) -> Figure:
         for legend in figure.legends:  # saving crops the figure: a legend must not move to the new edge, over the note
             place = legend.get_bbox_to_anchor().transformed(figure.transFigure.inverted())
             legend.set_bbox_to_anchor(place, figure.transFigure)
-        (width, height), box, points = figure.get_size_inches(), figure.get_tightbbox(), 6.5
+        (width, height) = figure.get_size_inches()
+        box = figure.get_tightbbox()
+        points = 6.5
         bottom = min([box.y0 / height, *(axes.get_position().y0 for axes in figure.axes)])
         per_line = int(box.width * 72 / (0.54 * points))
         lines = "\n".join(textwrap.fill(line, per_line, subsequent_indent="   ") for line in note.splitlines())

@@ -62,7 +62,8 @@ def choose_parameters(paper: Paper, name: str, options: RunOptions, out: Path) -
         default, or a text that UTF-8 can't carry.
     """
     artefact = paper.artefacts[name]
-    known, identifier = read_parameters(artefact.path), f"{paper.paper}/{name}"
+    known = read_parameters(artefact.path)
+    identifier = f"{paper.paper}/{name}"
     for parameter, value in (artefact.parameters | options.parameters).items():
         if parameter not in known:
             near = suggest(parameter, known)
@@ -100,7 +101,9 @@ def make_key(paper: Paper, name: str, place: Place, options: RunOptions) -> Key:
 
     Raises: ValueError as `choose_parameters`, or for a role spec that can't be read.
     """
-    artefact, root, identifier = paper.artefacts[name], place.root, f"{paper.paper}/{name}"
+    artefact = paper.artefacts[name]
+    root = place.root
+    identifier = f"{paper.paper}/{name}"
     parameters = choose_parameters(paper, name, options, place.work / "scratch" / identifier)
     parts = {"notebook": hash_cells(artefact.path), "entry": hash_json(describe_entry(paper, name))}
     parts |= {f"parameter {key}": hash_json(value) for key, value in parameters.items() if key != "out"}
@@ -167,7 +170,8 @@ def explain_staleness(record: Record | None, parts: dict[str, str], place: Place
     """Why an artefact must run, in words; empty when it is fresh."""
     if record is None:
         return ["never run here"]
-    before, unanswered = record.parts, sum(n for why, n in record.missing.items() if why in UNSETTLED)
+    before = record.parts
+    unanswered = sum(n for why, n in record.missing.items() if why in UNSETTLED)
     reasons = [f"{key} changed" for key in parts if key in before and before[key] != parts[key]]
     reasons += [f"{key} is new" for key in parts if key not in before]
     reasons += [f"{key} is gone" for key in before if key not in parts]
@@ -246,7 +250,8 @@ def list_targets(root: Path, options: RunOptions, only: Sequence[str] = ()) -> l
         if lacks:
             targets[identifier] = replace(target, lacks=tuple(lacks))
             continue
-        key, record = make_key(paper, name, place, settings), read_record(place, identifier)
+        key = make_key(paper, name, place, settings)
+        record = read_record(place, identifier)
         stale = explain_staleness(record, key.parts, place)
         stale += [f"reads {t.name}, which is stale" for t in read if t.stale]
         minutes = record.minutes if record else None

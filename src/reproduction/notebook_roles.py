@@ -33,7 +33,8 @@ def show_progress(folder: Path, unit: str) -> Callable[[int, int], None]:
 
     It writes once a second at most; nothing is left once the batch has ended.
     """
-    path, last = folder / "progress.txt", 0.0
+    path = folder / "progress.txt"
+    last = 0.0
 
     def show(done: int, total: int) -> None:
         nonlocal last
@@ -50,8 +51,12 @@ class Roles:
     def __init__(
         self, root: Path, out: Path, data: str, roles: Mapping[str, str], asking: Asking, paper: Paper
     ) -> None:
-        self.root, self.out, self.data, self.asking = root, out, data, asking
-        self.families, self.systems = paper.judges, paper.systems
+        self.root = root
+        self.out = out
+        self.data = data
+        self.asking = asking
+        self.families = paper.judges
+        self.systems = paper.systems
         self.dry = bool(os.environ.get("NFQA_DRY"))
         self.roles = {role: roles.get(role) or DEFAULTS[role] for role in DEFAULTS}
         self.recorder: Any = None  # of a dry run: its `note_requests` and `note_losses` are an asker's, an evaluator's
@@ -90,7 +95,8 @@ class Roles:
         """SmolLM2's reader, of coverage and D.A., with its store of readings under build/."""
         from nfqa.models.reader import Reader
 
-        store, committed = find_cache(self.root, "readings"), find_committed(self.root, "readings")
+        store = find_cache(self.root, "readings")
+        committed = find_committed(self.root, "readings")
         note = self.recorder.note_readings if self.recorder else None
         return Reader(store, committed=committed, note=note, progress=True)
 
@@ -136,7 +142,8 @@ class Roles:
         return next(iter(self._open_judges(reading).values()), None)
 
     def _open_judges(self, reading: Reading | Literal[""]) -> dict[str, LanguageJudge]:
-        asking, options = replace(self.asking, reading=reading), self._describe_asker("verdicts")
+        asking = replace(self.asking, reading=reading)
+        options = self._describe_asker("verdicts")
         judges = open_judges(self.root, self.roles["judge"], asking, **options)
         self._askers += [judge.asker for judge in judges.values()]
         return judges

@@ -37,7 +37,8 @@ class Lab(Roles):
     def __init__(self, identifier: str, *, data: str, out: str, roles: Mapping[str, str], asking: Asking) -> None:
         self.identifier = identifier
         run = json.loads(os.environ.get("NFQA_GIVEN", "{}"))  # by what runs the notebook
-        self.size, self._parameters = run.get("size", ""), run.get("parameters", {})
+        self.size = run.get("size", "")
+        self._parameters = run.get("parameters", {})
         self._work = Path(run["work"]) if "work" in run else None
         root = find_root()
         self.paper, self.name = find_artefact(read_papers(root), identifier)

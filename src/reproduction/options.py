@@ -25,7 +25,8 @@ from reproduction.place import Place, find_place
 ASKED = ("judge", "generator")
 _ASKING = ("prompts", "decoding", "reading", "wrapping")
 _SETTINGS = ("seeds", "dtype", "max_tokens", "answers")  # of a run, beside roles, asking and parameters
-_LONGEST_VARIANT, _LONGEST_VALUE = 80, 24  # characters of a folder's name before its hash; the hash tells them apart
+_LONGEST_VARIANT = 80
+_LONGEST_VALUE = 24  # characters of a folder's name before its hash; the hash tells them apart
 
 
 @dataclass(frozen=True)
@@ -94,10 +95,12 @@ def read_options(root: Path, artefacts: Sequence[str], *, makes: bool = True, qu
         gives it.
     Raises: ValueError naming the variable, what it is and what was expected.
     """
-    profile, data = read_choice("PROFILE", "full", "quick"), read_choice("DATA", "full", "sample")
+    profile = read_choice("PROFILE", "full", "quick")
+    data = read_choice("DATA", "full", "sample")
     read_choice("FRESH", "", "1")  # for `reproduction.place.find_committed`
     seeds = read_count("SEEDS", "a whole number of reference draws")
-    roles, asking = _read_given(ROLES), _read_given(_ASKING)
+    roles = _read_given(ROLES)
+    asking = _read_given(_ASKING)
     if roles.get("judge", DEFAULTS["judge"]) != DEFAULTS["judge"] and roles["judge"].startswith("embedded:"):
         raise ValueError(f"JUDGE is {roles['judge']!r}; for the embedded judge alone, expected {DEFAULTS['judge']}")
     for role, spec in roles.items():

@@ -277,7 +277,9 @@ def list_named(root: Path, names: Sequence[str], *, questions: str = "") -> list
     Args: questions: where set, those alone that can use DebateQA's own questions; all of these, where nothing is named.
     Raises: ValueError where `questions` is set and a name stands for none that can.
     """
-    papers, takers, listed = read_papers(root), [], []
+    papers = read_papers(root)
+    takers = []
+    listed = []
     for name, paper in papers.items():
         takers += [f"{name}/{each}" for each, artefact in paper.artefacts.items() if artefact.takes_questions]
     for name in names:

@@ -17,10 +17,15 @@ class Place:
     """
 
     def __init__(self, root: Path, work: Path, *, is_full: bool = False) -> None:
-        self.root, self.work, self.is_full = root, work, is_full
+        self.root = root
+        self.work = work
+        self.is_full = is_full
         self.read_from = root if is_full else work
-        self.results, self.figures, self.notebooks = work / "results", work / "figures", work / "notebooks"
-        self.runs, self.site = work / "runs", work / "site"
+        self.results = work / "results"
+        self.figures = work / "figures"
+        self.notebooks = work / "notebooks"
+        self.runs = work / "runs"
+        self.site = work / "site"
 
     def find(self, folder: Literal["results", "figures"], name: str) -> Path:
         """A file that was made here, else the reference's, in results/ or figures/ of the checkout."""

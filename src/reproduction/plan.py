@@ -32,7 +32,8 @@ def plan_targets(root: Path, targets: Sequence[Target], options: RunOptions) -> 
     journal, the verdicts over them are not counted. A count is kept, and counted again only when what it depends on or
     the journal has changed: every prompt is written for it, which takes a minute.
     """
-    place, journal = options.find_place(root), describe_journal(root)
+    place = options.find_place(root)
+    journal = describe_journal(root)
     for target in targets:
         if not target.key or not target.key.asks:
             continue
@@ -50,7 +51,8 @@ def estimate_run(root: Path, targets: Sequence[Target], options: RunOptions) -> 
     Minutes are those of the notebook's default questions. Texts and verdicts of a language model are counted by a dry
     run of the cells that ask for them; those already in the journal or committed are at hand.
     """
-    place, total = options.find_place(root), 0
+    place = options.find_place(root)
+    total = 0
     yield "Estimate. Minutes are of the default questions: DebateQA's are more, by a factor that is not known."
     for target in targets:
         if not target.stale:
@@ -111,7 +113,8 @@ def describe_target(target: Target) -> str:
 
 
 def _describe(tally: Tally) -> str:
-    tokens, verdicts = round(tally.tokens_to_ask), f"{tally.verdicts:,} verdicts needed"
+    tokens = round(tally.tokens_to_ask)
+    verdicts = f"{tally.verdicts:,} verdicts needed"
     if not tally.requests:
         return f"{verdicts}, all in the journal"
     price = _price(tokens, tally.requests * _COMPLETION_TOKENS)

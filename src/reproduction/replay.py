@@ -30,13 +30,15 @@ def redraw_figure(paper: Paper, name: str, place: Place, options: RunOptions) ->
     import matplotlib.pyplot as plt
     from matplotlib.figure import Figure
 
-    notebook, path = paper.artefacts[name].path, place.find("results", f"{paper.paper}/{name}.csv")
+    notebook = paper.artefacts[name].path
+    path = place.find("results", f"{paper.paper}/{name}.csv")
     if not path.is_file():
         raise ValueError(f"{paper.paper}/{name} has no results to draw; run `make {paper.paper}/{name}` first")
     mpl.use("Agg")
     parameters = choose_parameters(paper, name, options, Path())
     names = _run_cells(notebook, {"parameters", "setup"}, {}, parameters)
-    lab, table = names["lab"], read_values(path)
+    lab = names["lab"]
+    table = read_values(path)
     lab.size = options.say_size(parameters)  # which is noted below the figure
     figure = _run_cells(notebook, {"figure"}, names | {"table": table}).get("figure")
     if isinstance(figure, Figure):  # drawn once before it is kept, as a notebook shows it: this settles its layout
@@ -57,7 +59,8 @@ def count_asked(paper: Paper, name: str, place: Place, options: RunOptions, reco
     parameters = choose_parameters(paper, name, options, place.work / "scratch" / "dry")
     with redirect_stdout(StringIO()):
         names = _run_cells(artefact.path, {"parameters", "setup"}, {}, parameters)
-        names["lab"].dry, names["lab"].recorder = True, recorder
+        names["lab"].dry = True
+        names["lab"].recorder = recorder
         _run_cells(artefact.path, {"ask"}, names)
         if recorder and "evaluator" in artefact.roles:
             names["lab"].embedder = None  # a cell that needs vectors may take minutes, and ends it

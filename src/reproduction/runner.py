@@ -37,7 +37,8 @@ def reach_data(root: Path, artefacts: Sequence[Artefact], options: RunOptions) -
 
     Raises: ValueError for a file with the wrong hash.
     """
-    problems, parameters = [], options.parameters | {"questions": options.questions}
+    problems = []
+    parameters = options.parameters | {"questions": options.questions}
     names = [name for a in artefacts for name in (*list_data(root, a, parameters), *a.files)]
     for name in dict.fromkeys(names):
         file = read_registry(root)[name]
@@ -93,7 +94,8 @@ def run_notebooks(place: Place, pending: Sequence[Target], progress: Progress) -
     One starts once what it reads has ended, in the order of `pending`.
     """
     os.environ.setdefault("NFQA_RUN", f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}")
-    scratch, failed = place.work / "scratch", list[str]()
+    scratch = place.work / "scratch"
+    failed = list[str]()
     waiting = {target.identifier: target for target in pending}
     running = dict[str, subprocess.Popen[bytes]]()
 
@@ -234,14 +236,17 @@ class Progress:
         self._waiting.pop(name, None)
         if name in self._running:
             expected, began = self._running.pop(name)
-            self._done += [] if failed else [(expected, time.monotonic() - began)]
+            if not failed:
+                self._done.append((expected, time.monotonic() - began))
 
     def show(self, what: str) -> None:
         """Show what is at work, if it is time to."""
         now = time.monotonic()
-        elapsed, left = now - self._began, self.estimate()
+        elapsed = now - self._began
+        left = self.estimate()
         words = f"{self.describe()} left: {what}"
-        self._bar.n, self._bar.total = elapsed, elapsed + left
+        self._bar.n = elapsed
+        self._bar.total = elapsed + left
         self._bar.set_description_str(words, refresh=False)
         self._bar.update(0)
         if self._bar.disable and now - self._shown >= _PAUSE:

@@ -42,7 +42,8 @@ def build_site(place: Place) -> Path:
     """
     papers = [*reversed(read_papers(place.root).values())]
     sheets = [describe_artefact(paper, name, place) for paper in papers for name in paper.artefacts]
-    claims, counts = [], {}
+    claims = []
+    counts = {}
     for paper in papers:
         judged = judge_claims(paper, place.read_from / "results")
         counts[paper.paper] = {apart: count_claims(judged, apart=apart) for apart in (False, True)}
@@ -53,7 +54,8 @@ def build_site(place: Place) -> Path:
             claims.append(sides.iloc[0].to_dict() | of_claim)
     place.work.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.work, prefix=".site.new.") as scratch:
-        site, render = Path(scratch) / "site", _open_templates(place)
+        site = Path(scratch) / "site"
+        render = _open_templates(place)
         for sheet in sheets:
             page = site / f"{sheet['stem']}.html"
             page.parent.mkdir(parents=True, exist_ok=True)
@@ -79,13 +81,16 @@ def describe_artefact(paper: Paper, name: str, place: Place) -> dict[str, Any]:
         answer is the committed run's, "" for another run; needs is what it needs to be run, or what the rows that the
         paper prints need, in words.
     """
-    artefact, stem = paper.artefacts[name], f"{paper.paper}/{name}"
+    artefact = paper.artefacts[name]
+    stem = f"{paper.paper}/{name}"
     files = {ending[1:]: path for ending, path in list_files(place.read_from, stem).items() if path.is_file()}
     of_committed = artefact.notebook and place.is_full and read_parameters(artefact.path)["artefact"] == stem
     answers = [cell["source"] for cell in read_cells(artefact.path) if ANSWER in cell["tags"]] if of_committed else []
-    page, notebook = stem, place.notebooks / f"{stem}.ipynb"
+    page = stem
+    notebook = place.notebooks / f"{stem}.ipynb"
     if place.is_full and not notebook.is_file() and artefact.notebook:
-        page, notebook = read_parameters(artefact.path)["artefact"], artefact.path  # one notebook may make several
+        page = read_parameters(artefact.path)["artefact"]
+        notebook = artefact.path  # one notebook may make several
     page = page if notebook.is_file() else ""
     has_gaps = not files or len(paper.find_published(name)) > 0
     return {

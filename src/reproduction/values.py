@@ -23,7 +23,8 @@ NUMBERS = ("value", "low", "high", "spread")
 COUNTS = ("n", "dropped")
 MEASURED = (*NUMBERS, *COUNTS, "resampled", "dropped_because", "origin", "signature")
 NAMES = ("question", "answer", "system")
-EXACT_DIGITS, MODEL_DIGITS = 12, 6  # significant digits that survive another processor
+EXACT_DIGITS = 12
+MODEL_DIGITS = 6  # significant digits that survive another processor
 
 
 def name_keys(values: pd.DataFrame) -> list[str]:
@@ -160,8 +161,12 @@ def write_intervals(
     for value, low, high in table[["value", "low", "high"]].astype(float).itertuples(index=False):
         form = ",.0f" if abs(value) >= whole_from else f".{digits}f"
         interval = "" if np.isnan(low) else f" [{low:{form}}, {high:{form}}]"
-        small = tiny and 0 < value < 0.5 * 10**-digits
-        number = "undefined" if np.isnan(value) else f"<{10**-digits:{form}}" if small else f"{value:{form}}"
+        if np.isnan(value):
+            number = "undefined"
+        elif tiny and 0 < value < 0.5 * 10**-digits:
+            number = f"<{10**-digits:{form}}"
+        else:
+            number = f"{value:{form}}"
         texts.append(f"{number}{interval}")
     return pd.Series(texts, table.index, dtype=object)
 

@@ -96,7 +96,8 @@ def read_answers(path: str | Path, questions: str | Path = "", *, keep: Collecti
     Raises: ValueError naming file, line and field for what the shape doesn't allow, and for two lines with one id or
         one question, since one would hide the other.
     """
-    path, extra = Path(path), Extra(Counter(), keep)
+    path = Path(path)
+    extra = Extra(Counter(), keep)
     refuse_stream(path)
     if questions:
         items, counts = join_questions(path, Path(questions))
@@ -104,7 +105,8 @@ def read_answers(path: str | Path, questions: str | Path = "", *, keep: Collecti
         lines: Lines = [(number, str(path), item) for number, item in enumerate(items, start=1)]
         digest = hashlib.sha256(f"{hash_file(Path(questions))} {hash_file(path)}".encode()).hexdigest()
     else:
-        lines, digest = read_objects(path, extra), hash_file(path)
+        lines = read_objects(path, extra)
+        digest = hash_file(path)
     expected = "one JSON object per line" if find_kind(path) == "lines" else "one answer per row"
     return _refuse_empty(_make_set(lines, extra, digest, numbered=True), extra, str(path), expected)
 
@@ -120,7 +122,8 @@ def read_frames(
     Returns: a question is named by its text where it has no id.
     Raises: ValueError naming the frame, its row and the column that is missing or doesn't fit, with an example.
     """
-    records, extra = list_records(answers, "answers"), Extra(Counter(), keep)
+    records = list_records(answers, "answers")
+    extra = Extra(Counter(), keep)
     if not records:
         raise ValueError(f"answers: holds no row; expected rows such as {EXAMPLES['answers']}")
     lines: Lines = [(number, f"answers, row {number}", record) for number, record in enumerate(records, start=1)]
@@ -199,7 +202,8 @@ def _make_question(
     if set(item) == {"id", "generation"}:
         what = f"{where}: is an answer in the released scripts' format"
         raise ValueError(f"{what}; name the file of its questions too, as in `make score QUESTIONS=test.jsonl ...`")
-    line, counts = check(_Line, item, where, extra), extra.counts
+    line = check(_Line, item, where, extra)
+    counts = extra.counts
     identifier = line.id or name or line.question
     references = _make_references(where, line.references, counts)
     points = make_points(identifier, line.partial_answers, counts)
@@ -207,7 +211,8 @@ def _make_question(
     for field, value in (("id", identifier), ("question", line.question)):
         refuse_twin(seen, where, field, value)
     counts["repeated_answers"] += len(line.answers) - len({(each.system, each.text) for each in line.answers})
-    answers, excluded = list[Answer](), list[Excluded]()
+    answers = list[Answer]()
+    excluded = list[Excluded]()
     for identity, each in zip(_name_answers(line.answers, counts), line.answers, strict=True):
         about = (each.label, each.system, (line.model_extra or {}) | (each.model_extra or {}))
         if lack := name_lack(each.text):
@@ -226,7 +231,8 @@ def _make_question(
 def _name_answers(answers: Sequence[_Answer], counts: Counter[str]) -> list[str]:
     """Each answer's id, its system's name where none is given, with a number where another answer has that name too."""
     names = [answer.id or answer.system or f"a{place}" for place, answer in enumerate(answers, start=1)]
-    times, taken = Counter(names), set(names)
+    times = Counter(names)
+    taken = set(names)
     for place, (name, answer) in enumerate(zip(list(names), answers, strict=True)):
         if not answer.id and times[name] > 1:
             names[place] = next(one for number in count(1) if (one := f"{name}-{number}") not in taken)
@@ -236,7 +242,8 @@ def _name_answers(answers: Sequence[_Answer], counts: Counter[str]) -> list[str]
 
 
 def _make_references(where: str, items: Sequence[Reference], counts: Counter[str]) -> list[Answer]:
-    texts, grades = [reference.text for reference in items], [reference.grade for reference in items]
+    texts = [reference.text for reference in items]
+    grades = [reference.grade for reference in items]
     if UNLABELLED in grades:
         if len(set(grades)) > 1:
             place = grades.index(UNLABELLED)

@@ -27,7 +27,8 @@ def hash_modules(names: Iterable[str], *, within: tuple[str, ...] = PACKAGES) ->
 
     Args: names: modules, or MODULE.FUNCTION as an import statement may mean them. within: packages to stay inside.
     """
-    todo, hashes = list(names), dict[str, str]()
+    todo = list(names)
+    hashes = dict[str, str]()
     while todo:
         name = todo.pop()
         if name in hashes or not name.startswith(within):

@@ -103,10 +103,12 @@ def suggest(name: str, known: Iterable[str]) -> str:
 @cache
 def _list_near(name: str, known: tuple[str, ...], cutoff: float) -> list[str]:
     """The known names that mean the same by `_WORDS`, else those that, or whose other name, is spelt alike."""
-    word, same_thing = re.sub(r"[_ ]?\d+$", "", name.strip().lower()).replace(" ", "_"), dict[str, list[str]]()
+    word = re.sub(r"[_ ]?\d+$", "", name.strip().lower()).replace(" ", "_")
+    same_thing = dict[str, list[str]]()
     for ours, others in _WORDS.items():
         fields = [one for one in known if one in ours.split()]
-        same_thing |= dict.fromkeys(f"{ours} {others}".split(), fields) if fields else {}
+        if fields:
+            same_thing |= dict.fromkeys(f"{ours} {others}".split(), fields)
     if word in same_thing:
         return same_thing[word]
     near = get_close_matches(word, [one for one in known if len(one) > 2 or cutoff < _MISSPELT], cutoff=cutoff)
@@ -152,7 +154,8 @@ class Item(BaseModel):
             value = {cls.bare: value}
         if not isinstance(value, Mapping):
             return value
-        fields, known = dict(value), tuple(cls.model_fields)
+        fields = dict(value)
+        known = tuple(cls.model_fields)
         rivals = [name for name in SCORED if cls.scored in fields and name in fields and name not in known]
         if rivals:
             both = f"{cls.scored!r} and {rivals[0]!r}"
@@ -210,8 +213,10 @@ def _explain(error: ValidationError) -> str:
 
 
 def _describe(value: Any) -> str:
+    if value == {} or value == []:
+        return "empty"
     if isinstance(value, Mapping | list):
-        return ("an object" if isinstance(value, Mapping) else "a list") if value else "empty"
+        return "an object" if isinstance(value, Mapping) else "a list"
     return "null" if value is None else f"{value!r:.60}"
 
 
@@ -276,7 +281,8 @@ def parse_line(name: str, line: bytes, counts: Counter[str], number: int, start:
     Raises: ValueError naming file and line for bytes that are no UTF-8, a line that is not one whole object, and a
         field that an object has twice.
     """
-    where, text = f"{name}, line {number}", decode_text(name, line, number, start)
+    where = f"{name}, line {number}"
+    text = decode_text(name, line, number, start)
     counts["byte_order_mark"] += start == 0 and text.startswith("\ufeff")
     counts["carriage_returns"] += text.endswith(("\r\n", "\r"))
     text = text.removeprefix("\ufeff" if start == 0 else "")

@@ -61,7 +61,8 @@ def cut_file(path: Path, size: int) -> Iterator[Part]:
     """
     if size < 1:
         raise ValueError(f"shard is {size}; expected a number of lines from 1")
-    start, pieces = 0, _read_pieces(path, Extra(Counter()), _WHOLE)
+    start = 0
+    pieces = _read_pieces(path, Extra(Counter()), _WHOLE)
     for number in count():
         some = list(islice(pieces, size))
         if not some:
@@ -118,7 +119,8 @@ def find_kind(path: Path) -> Literal["lines", "rows", "table", "parquet"]:
     for start, packed in _PACKED.items():
         if line.startswith(start):
             raise ValueError(f"{path}: is {packed}")
-    suffix, columns = path.suffix.lower(), {cell.strip(_AROUND) for cell in re.split(rb"[,;\t]", line.lower())}
+    suffix = path.suffix.lower()
+    columns = {cell.strip(_AROUND) for cell in re.split(rb"[,;\t]", line.lower())}
     if suffix in (".parquet", ".pq") or line.startswith(b"PAR1"):
         return "parquet"
     refuse_utf16(str(path), line)
@@ -141,7 +143,8 @@ def _read_pieces(path: Path, extra: Extra, part: Part) -> Iterator[tuple[int, in
     That is a line of JSON lines (bytes), the rows of a Parquet file that follow each other (a list), or the object that
     a table's rows make.
     """
-    kind, place = find_kind(path), part.start
+    kind = find_kind(path)
+    place = part.start
     if kind == "lines":
         with path.open("rb") as file:
             file.seek(place)
@@ -171,7 +174,8 @@ def _is_nested(rows: list[dict[str, Any]]) -> bool:
 @lru_cache(maxsize=1)
 def _read_table(path: Path, table: bool, keep: tuple[str, ...], *_: int) -> tuple[list[Any], Counter[str]]:
     """The questions of rows anywhere in a file, and what was counted; read once, unless the file is edited."""
-    extra, parse = Extra(Counter(), keep), parse_rows if table else parse_lines
+    extra = Extra(Counter(), keep)
+    parse = parse_rows if table else parse_lines
     return list(gather_rows(parse(str(path), path.read_bytes(), extra.counts), extra)), extra.counts
 
 
@@ -185,7 +189,8 @@ def _iterate_rows(path: Path, start: int, stop: int) -> Iterator[dict[str, Any]]
             file = ParquetFile(source)
         except ArrowInvalid as error:
             raise ValueError(f"{path}: is no Parquet file ({error})") from None
-        names, place = [name for name in file.schema_arrow.names if not name.startswith("__index_level_")], 0
+        names = [name for name in file.schema_arrow.names if not name.startswith("__index_level_")]
+        place = 0
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
             wanted = place < stop and place + rows > start

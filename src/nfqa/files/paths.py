@@ -19,7 +19,8 @@ def find_root() -> Path:
 
     Raises: ValueError when there is none.
     """
-    variable, here = os.environ.get("NFQA_ROOT"), Path.cwd()
+    variable = os.environ.get("NFQA_ROOT")
+    here = Path.cwd()
     candidates = [Path(variable).resolve()] if variable else [here, *here.parents]
     for folder in candidates:
         if (folder / "data" / "registry.yml").is_file():

@@ -27,7 +27,9 @@ class Store:
     """
 
     def __init__(self, path: Path | None, table: str, paid: bool = False, /, **columns: str) -> None:
-        self.path, self._table, self._columns = path, table, tuple(columns)
+        self.path = path
+        self._table = table
+        self._columns = tuple(columns)
         self._explain = partial(_explain_sqlite, path, f"store of {table}", "restore it" if paid else "delete it")
         self._lock = threading.Lock()
         if path is not None:

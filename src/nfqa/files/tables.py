@@ -42,7 +42,8 @@ Table: TypeAlias = "pd.DataFrame | Sequence[Mapping[str, Any]]"
 OF_TABLES = {"answer", "answer_id", "label", "reference_1", "partial_answer_1"}  # columns, where none is called text
 _FURTHER = re.compile(r"(reference|partial_answer)_([2-9]|[1-9]\d+)")
 NUMBERED = re.compile(r"(reference|partial_answer)_\d")
-_OF_QUESTION, _LINE = {"id", "reference_1", "partial_answer_1"}, {"id", "question", "answers"}
+_OF_QUESTION = {"id", "reference_1", "partial_answer_1"}
+_LINE = {"id", "question", "answers"}
 _FORMULA = re.compile(r"[=@\t]|[+-](?!\d*\.?\d*(e[+-]?\d+)?$)")  # -2.5 and +1e-7 are numbers
 EXAMPLES = {  # what an error shows of a frame
     "answers": '{"question": "Why is the sky blue?", "text": "Air scatters short waves.", "system": "mine"}',
@@ -101,7 +102,8 @@ def parse_rows(name: str, content: bytes, counts: Counter[str]) -> Lines:
     excel = re.match(r"sep=(.)[\r\n]", text)
     separator = excel[1] if excel else max(",;\t", key=text.partition("\n")[0].count)
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))  # a text that is too long is refused as everywhere
-    reader, begin = csv.reader(StringIO(text, newline=""), delimiter=separator, strict=True), 1
+    reader = csv.reader(StringIO(text, newline=""), delimiter=separator, strict=True)
+    begin = 1
     try:
         names = next(reader, []) if not excel else list(islice(reader, 2))[-1]
         columns = [column.strip().lower().replace(" ", "_") for column in names]

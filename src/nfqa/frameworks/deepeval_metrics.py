@@ -19,11 +19,14 @@ class NfqaMetric(BaseMetric):
     """
 
     def __init__(self, measure: Measure, *, threshold: float, **options: Any) -> None:
-        self.measured, self.threshold, self.options = measure, threshold, options
+        self.measured = measure
+        self.threshold = threshold
+        self.options = options
 
     def measure(self, test_case: LLMTestCase, *_: Any, **__: Any) -> float:
         """The score, NaN where there is none, with the reason."""
-        question, answer = test_case.input, test_case.actual_output or ""
+        question = test_case.input
+        answer = test_case.actual_output or ""
         self.score, self.reason = score_answer(self.measured, question, answer, test_case.metadata, **self.options)
         self.is_successful()
         return self.score
@@ -34,7 +37,8 @@ class NfqaMetric(BaseMetric):
 
     def is_successful(self) -> bool:
         """Whether there is a score on the right side of the threshold."""
-        above, limit = self.measured in ("coverage", "dispute_awareness"), self.threshold or 0.0
+        above = self.measured in ("coverage", "dispute_awareness")
+        limit = self.threshold or 0.0
         score = float("nan") if self.score is None else self.score
         self.success = score >= limit if above else score <= limit
         return self.success

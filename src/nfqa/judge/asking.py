@@ -25,7 +25,8 @@ _STRIDE = 1_000_003  # apart from any seed that a user counts up from 0
 # A table must not be written over a server's bad hour: a run stops after so many failures in a row, or where more than
 # this share of a batch failed for causes that pass. Fewer are missing with their reason, and asked again next time.
 _ENOUGH_IN_A_ROW = 20
-_FEW, _TOLERATED = 5, 0.05
+_FEW = 5
+_TOLERATED = 0.05
 _WORTH_ANOTHER_TRY = {"unreadable", "ambiguous", "out_of_range", "empty", "only_thinking", "cut_short", "refused"}
 Reader = Callable[[Reply, Request], Verdict]
 Identity = tuple[str, str]  # model, revision and precision; and what wraps a prompt. Both enter every key.
@@ -108,7 +109,8 @@ class Asker:
         return self._identify()[0]
 
     def _identify(self) -> Identity:
-        session, plain = self._session, self.decoding.wrapping == "plain"
+        session = self._session
+        plain = self.decoding.wrapping == "plain"
         if session.model is not None:
             return _identify(session.model, plain)
         if plain not in session.recalled:
@@ -120,7 +122,8 @@ class Asker:
     @property
     def signature(self) -> str:
         """The decoding, and what of it the server would not take: of the open model, else as the journal has it."""
-        decodings, signature = self._session.decodings, self.decoding.signature
+        decodings = self._session.decodings
+        signature = self.decoding.signature
         if self._left_out or self.decoding.reading != "text":
             return signature + self._left_out
         if signature not in decodings:
@@ -191,12 +194,15 @@ class Asker:
                 self.tally.cached += sum(entry.key in replies for entry in entries)
                 self._session.served[self.decoding.wrapping == "plain"] = (entries[0].model, entries[0].template)
             todo = {e.key: (r, e) for e, r in zip(entries, requests, strict=True) if e.key not in replies}
-            replies |= (self._plan if self.dry else self._send)(todo, read) if todo else {}
+            if todo:
+                send = self._plan if self.dry else self._send
+                replies |= send(todo, read)
         return [self._read(replies[entry.key], request, read) for entry, request in zip(entries, requests, strict=True)]
 
     def _look_up(self, requests: Sequence[Request]) -> tuple[list[Entry], dict[str, Reply | Failure]]:
         """What each completion depends on, and those that the journal has, by key."""
-        common, text = Entry("", *self._identify(), self.signature, 0), self.decoding.reading == "text"
+        common = Entry("", *self._identify(), self.signature, 0)
+        text = self.decoding.reading == "text"
         entries = [
             replace(common, prompt=hash_text(one.prompt), **({"seed": one.seed} if text else {"labels": one.labels}))
             for one in requests
@@ -238,7 +244,8 @@ class Asker:
 
     def _send(self, todo: dict[str, tuple[Request, Entry]], read: Reader) -> dict[str, Reply | Failure]:
         """Ask for what is missing, each completion kept when it arrives."""
-        session, last = self._session, ""
+        session = self._session
+        last = ""
         lost = Failure("unanswered", "the backend gave neither a completion nor a failure")
         results: dict[str, Reply | Failure] = dict.fromkeys(todo, lost)
         session.sent += len(todo)

@@ -26,7 +26,8 @@ def _can_be(row: dict[str, Any]) -> bool:
 
     A text has none. Probabilities of labels are 1 together at most, a verdict is a number, and tokens are counts.
     """
-    logprobs, verdict = row["logprobs"], row["verdict"]
+    logprobs = row["logprobs"]
+    verdict = row["verdict"]
     counts = [row["prompt_tokens"], row["completion_tokens"]]
     if (verdict is not None and not isfinite(verdict)) or min(counts) < 0:
         return False

@@ -66,7 +66,8 @@ class Journal:
     def __init__(
         self, path: Path | None = None, *, run: str = "", committed: Journal | None = None, paid: bool = True
     ) -> None:
-        self.path, self.run = path and path.resolve(), run  # of two links to one file, each would have its own lock
+        self.path = path and path.resolve()
+        self.run = run  # of two links to one file, each would have its own lock
         self.committed = committed
         self._store = Store(self.path, "replies", paid, **_COLUMNS)
 
@@ -112,7 +113,8 @@ class Journal:
 
         What is committed comes last.
         """
-        mark, condition = signature + WITHOUT, "spec = ? AND (decoding = ? OR substr(decoding, 1, ?) = ?)"
+        mark = signature + WITHOUT
+        condition = "spec = ? AND (decoding = ? OR substr(decoding, 1, ?) = ?)"
         return [row[0] for row in self._rank("decoding", condition, spec, signature, len(mark), mark)]
 
     def _rank(self, columns: str, condition: str, *values: Any) -> list[tuple[Any, ...]]:

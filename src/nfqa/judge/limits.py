@@ -76,13 +76,15 @@ class Meter:
     """
 
     def __init__(self, limits: Limits | None = None, used: tuple[int, int, int] = (0, 0, 0)) -> None:
-        self.limits, self.unmetered = limits or Limits(), False
+        self.limits = limits or Limits()
+        self.unmetered = False
         self.requests_sent, self.prompt_tokens, self.completion_tokens = used
         self._lock = threading.Lock()
 
     def reserve(self) -> None:
         """Count one request that is about to be sent. Raises: RequestError, not counting it, where it must not be."""
-        most, money = self.limits.max_requests, self.limits.max_cost
+        most = self.limits.max_requests
+        money = self.limits.max_cost
         with self._lock:
             cost = self.limits.price(self.prompt_tokens, self.completion_tokens) or 0.0
             if most is not None and self.requests_sent >= most:

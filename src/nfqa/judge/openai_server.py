@@ -74,7 +74,10 @@ class OpenAIServer:
         headers = (line.partition(":")[2] for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").splitlines())
         self._clean = make_cleaner([key, os.environ.get("OPENAI_ADMIN_KEY", ""), *headers])
         # A redirect would carry custom headers, which may hold a key, to another host.
-        self.spec, self.timeout, self.meter = spec, timeout, (meter := meter or Meter())
+        meter = meter or Meter()
+        self.spec = spec
+        self.timeout = timeout
+        self.meter = meter
 
         def reserve(attempt: Any) -> None:  # it holds no server: one dropped unclosed lets go of its connections
             if attempt.method == "POST":
@@ -109,7 +112,9 @@ class OpenAIServer:
         fatal failure no further request is sent; it comes last, for all that got no reply, after every reply that was
         on its way or waiting to be tried again.
         """
-        free, ended, fatal = Semaphore(self.meter.limits.concurrency), False, dict[int, Failure]()
+        free = Semaphore(self.meter.limits.concurrency)
+        ended = False
+        fatal = dict[int, Failure]()
 
         def send() -> Iterator[int]:
             for number in range(len(requests)):
@@ -155,7 +160,8 @@ class OpenAIServer:
 
     def _write(self, request: Request, decoding: Decoding) -> Reply:
         options: dict[str, Any] = {"temperature": decoding.temperature, "max_tokens": decoding.max_tokens}
-        options |= {"top_p": decoding.top_p} if decoding.temperature else {}
+        if decoding.temperature:
+            options["top_p"] = decoding.top_p
         return self._post(_frame(request.prompt, "", decoding), options | {"seed": request.seed})[0]
 
     def _weigh(self, request: Request, decoding: Decoding) -> Reply:
@@ -172,7 +178,8 @@ class OpenAIServer:
             options |= {"add_generation_prompt": False, "continue_final_message": True}
 
         def look(written: str) -> Top:
-            top, why = Top(), "its reply holds none"
+            top = Top()
+            why = "its reply holds none"
             try:
                 reply, top = self._post(_frame(request.prompt, "[[" + written, decoding), options, read_top)
                 looks.append((reply.prompt_tokens, reply.completion_tokens, reply.seconds))
@@ -226,7 +233,8 @@ class OpenAIServer:
         try:
             # Not the client's own records: it checks none of their fields, and reads no JSON sent as plain text.
             raw = completions.with_raw_response.create(model=self.spec.name, **framed, extra_body=fields)
-            seconds, body = time.perf_counter() - start, raw.http_response.json()
+            seconds = time.perf_counter() - start
+            body = raw.http_response.json()
             usage = read_usage(body)
             self.meter.count(*usage or (0, 0))  # a reply that can't be read is paid for as well
             if usage is None and body.get("choices"):

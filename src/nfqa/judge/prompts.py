@@ -191,7 +191,9 @@ class PromptSet:
         return f"{head}{template.shots.open}{solved}{template.shots.close}{last}"
 
     def _load(self, name: str) -> Template:
-        settings, folder, where = self._settings, self._path.parent, f"{self._path}: templates.{name}"
+        settings = self._settings
+        folder = self._path.parent
+        where = f"{self._path}: templates.{name}"
         if name not in settings.templates:
             raise ValueError(f"prompt set {settings.set} has no {name!r}; it has {', '.join(settings.templates)}")
         entry = settings.templates[name]

@@ -66,7 +66,8 @@ class RequestError(Exception):
 
     def __init__(self, reason: str, detail: str, *, fatal: bool = False, refused: Sequence[str] = ()) -> None:
         super().__init__(detail)
-        self.failure, self.refused = Failure(reason, detail, fatal), refused
+        self.failure = Failure(reason, detail, fatal)
+        self.refused = refused
 
 
 def judge_status(status: int, body: object, *, prompt: str = "") -> RequestError:
@@ -75,7 +76,8 @@ def judge_status(status: int, body: object, *, prompt: str = "") -> RequestError
     Words of the server that stand in the prompt as well may be an echo and decide nothing, but for a named `param`. The
     detail ends in the server's message, which may hold a key: `make_cleaner` is for what is shown.
     """
-    message, prompt = " ".join(_find_message(body)[:_READ].split()), " ".join(prompt.split())
+    message = " ".join(_find_message(body)[:_READ].split())
+    prompt = " ".join(prompt.split())
     detail = f"the server answered {status}: {message}"
     reason = _REASONS.get(status) or ("server_error" if status >= 500 else "bad_request")
     if status in (400, 422) and _TOO_LONG.search(message):
@@ -126,7 +128,8 @@ def read_completion(body: Any, *, prompt: str = "") -> tuple[str, str, Any]:
         raise judge_status(code if isinstance(code, int) and 400 <= code < 600 else 500, error, prompt=prompt)
     choice = body["choices"][0]
     message = choice.get("message", choice)  # in completions the text is beside it
-    refusal, ended = message.get("refusal"), choice.get("finish_reason")
+    refusal = message.get("refusal")
+    ended = choice.get("finish_reason")
     ended = "stop" if ended is None else ended
     text = message.get("content") if "content" in message or refusal else message["text"]
     if isinstance(text, list):  # a part that is reasoning is none of the text
@@ -189,7 +192,8 @@ def spread_labels(labels: Sequence[str], look: Callable[[str], Top]) -> tuple[fl
         opened = defaultdict[str, float](float)
         for token, logprob in look(written):
             text, bracket, _ = (written + token).strip().partition("]")
-            text, share = text.strip(), reached * math.exp(logprob)
+            text = text.strip()
+            share = reached * math.exp(logprob)
             if bracket and text in shares and text != written:
                 shares[text] += share
             elif not bracket and len(text) > len(written):

@@ -26,13 +26,16 @@ def credit_choice(
     Raises: ValueError for an unknown rule.
     Source: Acc(b) and Acc(b+w) of the LINKAGE paper, which states no rule for ties.
     """
-    s, y = np.asarray(scores, dtype=np.float64), np.asarray(labels)
+    s = np.asarray(scores, dtype=np.float64)
+    y = np.asarray(labels)
     if ties not in get_args(TieRule):
         raise ValueError(f"ties is {ties!r}; expected one of {', '.join(get_args(TieRule))}")
-    best, worst = y == y.max(), y == y.min()
+    best = y == y.max()
+    worst = y == y.min()
     if ties == "first":
         return float(best[s.argmax()] and (not worst_too or worst[s.argmin()]))
-    top, bottom = np.flatnonzero(s == s.max()), np.flatnonzero(s == s.min())
+    top = np.flatnonzero(s == s.max())
+    bottom = np.flatnonzero(s == s.min())
     if ties == "strict" and (len(top) > 1 or (worst_too and len(bottom) > 1)):
         return 0.0
     if not worst_too:

@@ -36,7 +36,9 @@ def correlate_groups(
     Source: Kendall (1945) for tau-b; equal to scipy.stats.kendalltau, spearmanr, pearsonr to 1e-12.
     Differs from: scipy, which takes one group a call and gives NaN without a reason.
     """
-    x, y, n = np.asarray(scores, np.float64), np.asarray(labels, np.float64), np.asarray(sizes, np.int64)
+    x = np.asarray(scores, np.float64)
+    y = np.asarray(labels, np.float64)
+    n = np.asarray(sizes, np.int64)
     for name, array in (("scores", x), ("labels", y)):
         if len(bad := np.flatnonzero(~np.isfinite(array))):
             raise ValueError(f"{name}[{bad[0]}] is {array[bad[0]]}; drop or replace it before correlating")
@@ -72,7 +74,8 @@ def _kendall(x: NDArray, y: NDArray, n: NDArray) -> NDArray:
         values[group] = kendalltau(x[members], y[members]).statistic
     for number in np.unique(batch[~large]):
         groups = np.flatnonzero((batch == number) & ~large)
-        first, last = ends[groups[0]] - n[groups[0]], ends[groups[-1]]
+        first = ends[groups[0]] - n[groups[0]]
+        last = ends[groups[-1]]
         values[groups] = _kendall_batch(x[first:last], y[first:last], n[groups], pairs[groups])
     return values
 
@@ -105,7 +108,8 @@ def _rank(values: NDArray, n: NDArray) -> NDArray:
 
 def _pearson(x: NDArray, y: NDArray, n: NDArray) -> NDArray:
     starts = np.cumsum(n) - n
-    x, y = _centre(x, n, starts), _centre(y, n, starts)
+    x = _centre(x, n, starts)
+    y = _centre(y, n, starts)
     return np.clip(np.add.reduceat(x * y, starts), -1.0, 1.0)
 
 

@@ -65,11 +65,13 @@ def estimate_difference(values: ArrayLike, base: ArrayLike, *, crossed: bool = F
     Args: values, base: [Q] or [Q, S], equal in shape. Returns, Raises: as `estimate_mean`; `n` counts the entries
         present on either side, `units` rows so, `spread` is over the differences of column means.
     """
-    a, b = _read_table(values), _read_table(base)
+    a = _read_table(values)
+    b = _read_table(base)
     if a.shape != b.shape:
         raise ValueError(f"values has shape {a.shape}, base {b.shape}; the two sides must share questions and seeds")
     lacking = np.isnan(a).all(0) | np.isnan(b).all(0)
-    a, b = np.where(lacking, np.nan, a), np.where(lacking, np.nan, b)
+    a = np.where(lacking, np.nan, a)
+    b = np.where(lacking, np.nan, b)
     either = np.where(np.isnan(a), b, a)
     return _estimate(_average(a, 0) - _average(b, 0), either, _move(a, crossed) - _move(b, crossed), crossed)
 
@@ -84,9 +86,11 @@ def estimate_ratio(sums: ArrayLike, sizes: ArrayLike, *names: ArrayLike) -> Inte
     Returns: `n` is Σ sizes, `units` those with any.
     Source: the ratio estimator, Cochran (1977), chapter 6.
     """
-    s, d = np.asarray(sums, dtype=np.float64), np.asarray(sizes, dtype=np.float64)
+    s = np.asarray(sums, dtype=np.float64)
+    d = np.asarray(sizes, dtype=np.float64)
     ways = [np.unique(np.asarray(each)[d > 0], return_inverse=True)[1] for each in names or [np.arange(len(d))]]
-    s, d = s[d > 0], d[d > 0]
+    s = s[d > 0]
+    d = d[d > 0]
     if not len(d):
         return Interval(np.nan, np.nan, np.nan, None, 0, 0, 0)
     value = s.sum() / d.sum()
@@ -108,7 +112,8 @@ def estimate_pairs(values: ArrayLike, first: ArrayLike, second: ArrayLike) -> In
     Args: values: [P]; first, second: [P], the names of each pair's units. Returns: `n` counts pairs, `units` units.
     Source: `estimate_jackknife`; for what depends on two units at a time Arvesen (1969).
     """
-    v, sides = np.asarray(values, dtype=np.float64), np.array([first, second])
+    v = np.asarray(values, dtype=np.float64)
+    sides = np.array([first, second])
     names = np.unique(sides)
     valid = (sides[:, None] != names[:, None]).all(0)  # [units, pairs]
     return estimate_jackknife(v.mean(), _average(np.where(valid, v, np.nan), 1), n=len(v))
@@ -152,7 +157,9 @@ def find_share(values: ArrayLike, sizes: ArrayLike | None = None) -> Interval:
     if not len(present):
         return Interval(np.nan, np.nan, np.nan, None, 0, v.size, 0)
     w = np.ones(len(present)) if sizes is None else np.asarray(sizes, dtype=np.float64)[valid]
-    share, n, z = float(w @ present / w.sum()), w.sum() ** 2 / (w @ w), ndtri((1 + CONFIDENCE) / 2)
+    share = float(w @ present / w.sum())
+    n = w.sum() ** 2 / (w @ w)
+    z = ndtri((1 + CONFIDENCE) / 2)
     half = z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     ends = (np.array([share - half, share + half]) + z**2 / (2 * n)) / (1 + z**2 / n)
     low, high = np.where(share == np.array([0, 1]), share, ends)  # exactly, whatever the rounding
@@ -210,14 +217,16 @@ def _average(table: NDArray, axis: int) -> NDArray[np.float64]:
 
 def _move(v: NDArray, crossed: bool) -> NDArray[np.float64]:
     """By how much each entry moves the mean over columns of their means, [Q, S]; 0 where there is none."""
-    means, sizes = _average(v, 0), (~np.isnan(v)).sum(0)
+    means = _average(v, 0)
+    sizes = (~np.isnan(v)).sum(0)
     centre = _average(means, 0) if crossed else means
     return np.where(np.isnan(v), 0.0, v - centre) / np.maximum(sizes, 1) / max((sizes > 0).sum(), 1)
 
 
 def _estimate(means: NDArray, present: NDArray, moved: NDArray, crossed: bool) -> Interval:
     """From the columns' means [S], what is there [Q, S] (NaN for nothing) and how each entry moves the mean [Q, S]."""
-    there, means = ~np.isnan(present), means[~np.isnan(means)]
+    there = ~np.isnan(present)
+    means = means[~np.isnan(means)]
     sides = [(moved.sum(axis), int(there.any(axis).sum())) for axis in ((1, 0) if crossed else (1,))]
     value = float(means.mean()) if len(means) else np.nan
     low, high = _find_ends(value, sides, twice=(moved**2).sum())

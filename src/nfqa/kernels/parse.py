@@ -101,7 +101,8 @@ def expect_value(logprobs: Sequence[float], values: Sequence[float]) -> Verdict:
         for a log-probability that is NaN, or above 0 by more than rounding.
     Source: the usual reading of a judge from its logits (G-Eval's weighted score), applied to LINKAGE's rank.
     """
-    logs, points = np.asarray(logprobs, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    logs = np.asarray(logprobs, dtype=np.float64)
+    points = np.asarray(values, dtype=np.float64)
     if np.isnan(logs).any() or (logs > 1e-3).any():
         return Verdict(None, "bad_logprobs")
     top = logs.max()

@@ -44,8 +44,10 @@ def score_rouge_sets(candidate: Sentences, reference: Sentences) -> RougeF:
                 new = _find_subsequence(r_sentence, c_sentence)
                 matches |= new
                 missing -= new
-    c_set, r_set = set(c_words), set(r_words)
-    c_pairs, r_pairs = set(pairwise(c_words)), set(pairwise(r_words))
+    c_set = set(c_words)
+    r_set = set(r_words)
+    c_pairs = set(pairwise(c_words))
+    r_pairs = set(pairwise(r_words))
     return RougeF(
         _combine(len(c_set & r_set), len(c_set), len(r_set)),
         _combine(len(c_pairs & r_pairs), len(c_pairs), len(r_pairs)),
@@ -79,11 +81,14 @@ def _find_subsequence(x: Sequence[str], y: Sequence[str]) -> set[str]:
         if at := row & places.get(word, 0):
             row = (row + at | row - at) & full
         rows.append(row)
-    i, j, words = len(x), len(y), set()
+    i = len(x)
+    j = len(y)
+    words = set()
     while i and j:
         if x[i - 1] == y[j - 1]:
             words.add(x[i - 1])
-            i, j = i - 1, j - 1
+            i = i - 1
+            j = j - 1
         elif rows[i] >> j - 1 & 1:
             j -= 1
         else:

@@ -30,7 +30,8 @@ _BREAK = re.compile(
 )
 _INLINE = re.compile(rf"</?(?:b|i|u|a|em|strong|span|code|su[bp]|font|small|mark){_ATTRIBUTES}/?>", re.IGNORECASE)
 _MARK = r"(?:#+|\*+|[-–•‣●▪◦]|\(?\d{1,2}[.)])\s+"
-_MARKS, _ITEM = re.compile(f"(?:{_MARK})*"), re.compile(rf"(?:^|(?<=\s)){_MARK}")
+_MARKS = re.compile(f"(?:{_MARK})*")
+_ITEM = re.compile(rf"(?:^|(?<=\s)){_MARK}")
 _LIST = re.compile(r"([-*–])\s.*\s\1\s.*\s\1\s|\(?1[.)]\s.*\s\(?2[.)]\s")  # a line that holds several items
 _QUOTES = "\"'()[]{}«»‹›„“”‟‘’‚「」『』（）【】《》〈〉`"
 _MASKED = re.compile(r"(?<![\w%s*_])[%s*_]+(?=[\w$¿¡-])|(?<=[.!?])[%s]+(?=\s)" % ((re.escape(_QUOTES),) * 3))
@@ -104,7 +105,8 @@ def split_answer(text: str) -> list[str]:
         for part in segment("en", masked):  # English abbreviations; the stops of all scripts
             end = _CLOSING.match(item, read + len(part.rstrip())).end()  # type: ignore[union-attr]
             pieces.append(_MARKS.sub("", item[start:end].strip(), count=1))
-            start, read = end, read + len(part)
+            start = end
+            read = read + len(part)
     return [piece for piece in pieces if any(character.isalnum() for character in piece)]
 
 

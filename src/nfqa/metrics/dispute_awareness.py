@@ -29,7 +29,8 @@ def score_awareness(
         "no_question"), signature and note (where a text was cut).
     Raises: as `judge_awareness`.
     """
-    present, texts = answers["text"].notna().to_numpy(), answers["text"].fillna("").tolist()
+    present = answers["text"].notna().to_numpy()
+    texts = answers["text"].fillna("").tolist()
     if isinstance(by, LanguageJudge):
         marks = judge_awareness(pair_texts(answers), by, form=form)
         marks = marks.assign(method="judge", probability=marks.score, score=decide(marks.score))

@@ -74,11 +74,13 @@ HARMS: dict[str, tuple[str, ...]] = {
     NOT_ENGLISH: ("vectors", "detector", "pd", "coverage", "reader", "bertscore"),
     "one_word": (),
 }
-_RUN, _COVERED = 4, 0.5  # words; share of the question's words
+_RUN = 4
+_COVERED = 0.5  # words; share of the question's words
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # written without spaces: a letter counts as a word
 _WORD = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+")
 _MARK = re.compile(r"\[\[\s*\w{1,4}\s*\]\]")
-_ENGLISH_FROM, _FOREIGN_FROM = 0.15, 0.2  # share of function words among words; of other letters among letters
+_ENGLISH_FROM = 0.15
+_FOREIGN_FROM = 0.2  # share of function words among words; of other letters among letters
 _READABLE = 10  # words from which the language is guessed
 # Of a list of keywords, chosen on the development half of ANTIQUE, where they catch 233 of 234 such attacks and none of
 # 3,755 answers; few function words alone caught nine of these, honest lists and terse answers of grades 0 to 3.
@@ -234,13 +236,15 @@ def _share_function_words(words: Sequence[str]) -> float:
 
 def _guard(draw: Draw) -> dict[str, tuple[str, str]]:
     """What the guard does to each candidate, as `judge_guarded` has it, and the text that is judged."""
-    question, references = _split(draw.question.text), [_split(one.text) for one in draw.references]
+    question = _split(draw.question.text)
+    references = [_split(one.text) for one in draw.references]
     known = {*question}.union(*references)
     pairs = {pair for text in (question, *references) for pair in _list_runs(text, 2)}
     english = seems_english(" ".join(reference.text for reference in draw.references))  # the attack is measured there
 
     def guard(text: str) -> tuple[str, str]:
-        words, bare = _split(text), remove_question(text, draw.question.text)
+        words = _split(text)
+        bare = remove_question(text, draw.question.text)
         runs = _list_runs(words, 2)
         if _measure_question_share(words, question) >= THRESHOLDS["question_share"]:
             reason = LAST[0]
@@ -266,7 +270,8 @@ def _describe(
     text: str, question: Sequence[str], references: Sequence[Sequence[str]], views: Sequence[Sequence[str]]
 ) -> dict[str, object]:
     words = _split(text)
-    runs, lengths = _list_runs(words), [len(reference) for reference in references]
+    runs = _list_runs(words)
+    lengths = [len(reference) for reference in references]
     return {
         "words": len(words),
         "question_share": _measure_question_share(words, question),
@@ -288,7 +293,8 @@ def _measure_question_share(words: Sequence[str], question: Sequence[str]) -> fl
 
 def _measure_copied(words: Sequence[str], texts: Sequence[Sequence[str]], length: int = _RUN) -> float:
     """The share of runs of words that are in any of the texts; 1 for the words of one."""
-    runs, known = _list_runs(words, length), {run for text in texts for run in _list_runs(text, length)}
+    runs = _list_runs(words, length)
+    known = {run for text in texts for run in _list_runs(text, length)}
     return 1.0 if words in texts else sum(run in known for run in runs) / max(len(runs), 1)
 
 

@@ -150,7 +150,8 @@ def measure_agreement(
     graded = rows.assign(grade=_read_numbers(rows, "grade", "scores")).dropna(subset="grade")
     sizes = graded.groupby(ways, dropna=False).score.transform("count")
     if not (sizes >= least).any():
-        most, lost = sizes.max() if len(sizes) else 0, count_reasons(graded.missing)
+        most = sizes.max() if len(sizes) else 0
+        lost = count_reasons(graded.missing)
         counts = f"{len(graded):,} of {len(rows):,} scores have a grade, at most {most} of one question"
         why, need = (f"; without a score: {lost}", ", or give what scores lack") if lost else ("", "")
         cure = f"grade more answers, from 0 to 3{need}"
@@ -225,8 +226,10 @@ def _write_ids(frame: pd.DataFrame, frame_name: str) -> pd.DataFrame:
 
 def _write(value: object) -> str:
     """An id as text: a whole number without its point, "" for a missing one."""
-    whole = isinstance(value, float) and value.is_integer()
-    return "" if pd.isna(value) else f"{value:.0f}" if whole else str(value)
+    if pd.isna(value):
+        return ""
+    is_whole = isinstance(value, float) and value.is_integer()
+    return f"{value:.0f}" if is_whole else str(value)
 
 
 def _name(rows: pd.DataFrame, keys: Sequence[str]) -> str:

@@ -52,7 +52,8 @@ def trim_text(text: str, judge: LanguageJudge) -> str:
     if not is_cut(text, judge):
         return text
     judge.cut += 1
-    words, most = text.split(None, judge.max_words), CHARACTERS_A_WORD * judge.max_words
+    words = text.split(None, judge.max_words)
+    most = CHARACTERS_A_WORD * judge.max_words
     start = text[: len(text) - len(words[-1])] if len(words) > judge.max_words else text
     return start.strip()[:most].rstrip()
 
@@ -95,7 +96,8 @@ def read_verdict(reply: Reply, request: Request, *, pick: Pick, whole: bool = Tr
         return read_digit(reply.text, digits=request.labels)
     if request.labels == _CHOICES:
         return read_preference(reply.text, pick=pick)
-    lowest, highest = int(request.labels[0]), int(request.labels[-1])
+    lowest = int(request.labels[0])
+    highest = int(request.labels[-1])
     return read_number(reply.text, lowest=lowest, highest=highest, whole=whole, pick=pick)
 
 

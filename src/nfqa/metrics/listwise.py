@@ -81,7 +81,8 @@ def judge_draw(draw: Draw, scorer: Scorer, embedder: Embedder) -> tuple[NDArray[
     scores = np.round(candidates @ scorer.weights, 10)
     if len(draw.references) == 1:  # no rest of a list to hold it against: the two stand on what is their own
         of_text = np.array([name in _OWN for name in (*FEATURES, *KERNEL)])[: len(scorer.weights)]
-        references, candidates = references[:, of_text], candidates[:, of_text]
+        references = references[:, of_text]
+        candidates = candidates[:, of_text]
         alone = np.round((references - candidates) @ scorer.weights[of_text], 10) > 0
         return scores, 1 + alone.astype(np.int64)
     beaten_by = np.round(references @ scorer.weights, 10)[None, :] > scores[:, None]
@@ -141,7 +142,8 @@ def describe_draw(
     A list without good (or poor) references uses all of them in their place.
     """
     if scorer is not None:
-        embedder, kernel = embedder.tune(scorer.adapter), len(scorer.weights) > len(FEATURES)
+        embedder = embedder.tune(scorer.adapter)
+        kernel = len(scorer.weights) > len(FEATURES)
     texts = draw.texts
     vectors = embedder.embed_sentences(texts).astype(np.float64)
     grades = np.array([answer.label for answer in draw.references])

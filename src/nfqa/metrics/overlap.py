@@ -52,7 +52,8 @@ def score_overlap(
     together = sorted(draws.draw, key=lambda draw: draw.question.key)
     distinct = list(dict.fromkeys(pair for draw in together for pairs in _pair_up(draw, against) for pair in pairs))
     groups = [pairs for draw in draws.draw for pairs in _pair_up(draw, against)]
-    candidates, frames = list_candidates(draws), []
+    candidates = list_candidates(draws)
+    frames = []
     texts: list[list[str]] = [[] for _ in range(len(candidates))]
     for place, pairs in zip(np.flatnonzero(candidates.missing == ""), groups, strict=True):
         texts[place] = [text for pair in pairs for text in pair]
@@ -147,11 +148,13 @@ def _google_rouge(candidate: str, reference: str, stem: bool) -> dict[str, float
     from rapidfuzz.distance import LCSseq
 
     tokenise = _load_google_tokenizer(stem)
-    c, r = tokenise(candidate), tokenise(reference)
+    c = tokenise(candidate)
+    r = tokenise(reference)
     matches = [*_match_ngrams(c, r, 2), (LCSseq.similarity(c, r), len(c), len(r))]
     scores = []
     for shared, size, other in matches:
-        precision, recall = shared / max(size, 1), shared / max(other, 1)
+        precision = shared / max(size, 1)
+        recall = shared / max(other, 1)
         scores.append(2 * precision * recall / (precision + recall) if shared else 0.0)
     return dict(zip(get_args(RougeVariant), scores, strict=True))
 
@@ -180,9 +183,11 @@ def _combine_counts(matches: Sequence[tuple[int, int, int]], smoothing: str) -> 
     (common, length, other), *_ = matches
     if not common:
         return 0.0
-    logs, empty = [], 0
+    logs = []
+    empty = 0
     for shared, size, _ in matches:
-        empty, most = empty + (not shared), max(size, 1)
+        empty = empty + (not shared)
+        most = max(size, 1)
         smoothed = {"none": sys.float_info.min, "method1": 0.1 / most, "method3": 1 / (2**empty * most)}[smoothing]
         logs.append(log(shared / most if shared else smoothed))
     return min(1.0, exp(1 - other / length)) * exp(fsum(0.25 * each for each in logs))
@@ -231,7 +236,8 @@ def score_bertscore(pairs: Pairs, embedder: Embedder) -> NDArray[np.float64]:
 
 def _match_tokens(candidate: TokenVectors, reference: TokenVectors) -> float:
     cosines = _normalise(candidate.tokens) @ _normalise(reference.tokens).T  # [Tc, Tr]
-    words_c, words_r = ~candidate.special, ~reference.special
+    words_c = ~candidate.special
+    words_r = ~reference.special
     if not words_c.any() or not words_r.any():
         return 0.0
     precision = float(cosines.max(1)[words_c].mean())

@@ -104,7 +104,8 @@ def measure_share(losses: pd.DataFrame, answers: pd.DataFrame, ends: pd.DataFram
     Args: losses: as `_restate` gives them of answers and then ends; ends: as `_list_ends`.
     Returns: [n answers]; NaN where a view has no loss, or costs no less given the views than given the question.
     """
-    keys, size = ["dataset", "question"], len(answers)
+    keys = ["dataset", "question"]
+    size = len(answers)
     rows = losses.assign(loss=(losses.nats / losses.tokens).where(losses.missing == ""))
     is_end = rows.place >= size
     named = rows[is_end].join(ends.set_axis(ends.index + size)[[*keys, "end"]], on="place")

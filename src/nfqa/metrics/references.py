@@ -53,7 +53,8 @@ def list_candidates(draws: pd.DataFrame, *, texts: bool = False) -> pd.DataFrame
     A draw without candidates keeps one row, whose answer is blank and whose `missing` says why it was dropped.
     """
     columns = [name for name in draws.columns if name != "draw"]
-    places, rows = [], []
+    places = []
+    rows = []
     for place, draw in enumerate(draws.draw):
         items = [(answer.id, answer.text, float(answer.label), "") for answer in draw.candidates]
         rows += items or [("", "", float("nan"), draw.dropped or "fewer_than_two")]
@@ -91,7 +92,8 @@ def gather_draws(
     """
 
     def gather(frame: pd.DataFrame, name: str) -> dict[Any, tuple[Answer, ...]]:
-        texts, grades = frame["text"], frame.grade.fillna(UNLABELLED).astype(int)
+        texts = frame["text"]
+        grades = frame.grade.fillna(UNLABELLED).astype(int)
         items = pd.Series(map(Answer, frame[name].astype(str), texts, grades), frame.index, dtype=object)
         return items.groupby([frame.dataset, frame.question], sort=False).agg(tuple).to_dict()
 

@@ -182,7 +182,8 @@ def pool(items: pd.DataFrame, *, sums: str, sizes: str, over: str | Sequence[str
     Returns: the conditions in order of first appearance, value, low, high, n (items), resampled.
     Source: `nfqa.kernels.intervals.estimate_ratio`.
     """
-    rows, ways = [], [over] if isinstance(over, str) else [*over]
+    rows = []
+    ways = [over] if isinstance(over, str) else [*over]
     for key, group in iterate_groups(items, [name for name in items.columns if name not in (*ways, sums, sizes)]):
         share = estimate_ratio(group[sums], group[sizes], *(group[way] for way in ways))
         units = [count_units(group.loc[group[sizes] > 0, way].nunique(), way) for way in ways]

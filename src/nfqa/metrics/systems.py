@@ -25,7 +25,8 @@ def complete_scores(scores: pd.DataFrame, answers: pd.DataFrame, *, missing: str
         the reason where an answer has no row yet.
     Returns: the columns of `answers` but text, and those of `scores`; in the order of the answers.
     """
-    keys, names = ["dataset", "question", "answer"], answers.drop(columns="text")
+    keys = ["dataset", "question", "answer"]
+    names = answers.drop(columns="text")
     scored = scores.drop(columns=answers.columns.difference(keys), errors="ignore")
     whole = ((key, names.merge(group, "left", keys, validate="1:1")) for key, group in _split(scored))
     frames = [rows.assign(**key).fillna({"missing": missing}) for key, rows in whole]
@@ -49,7 +50,9 @@ def average_answers(
     Returns: a row for each set of `by`, system and question, with the mean as measured; and counts by `by`, system and
         missing.
     """
-    keys, sums, lost = [*by, "system"], [], []
+    keys = [*by, "system"]
+    sums = []
+    lost = []
     for scores in parts:
         if every is not None:
             scores = pd.concat([scores.assign(system=every), scores[scores.system != every]])

@@ -80,10 +80,12 @@ class CausalLM(Pretrained):
         if decoding.reading == "logits":
             ends = ["[[", *(f"[[{label}]]" for label in request.labels)]
             stub, *sequences = self.tokenise([text + end for end in ends], decoding.wrapping)
-            plan, room = plan_labels(request.labels, sequences, stub), 0
+            plan = plan_labels(request.labels, sequences, stub)
+            room = 0
         else:
             (tokens,) = self.tokenise([text], decoding.wrapping)
-            plan, room = LabelRows(len(tokens), (Row(tuple(tokens), (), ()),), ()), 1
+            plan = LabelRows(len(tokens), (Row(tuple(tokens), (), ()),), ())
+            room = 1
         context = self.context
         if context is not None and len(plan.tokens) + room > context:
             return Failure("too_long", f"{len(plan.tokens):,} tokens of prompt, but the model's context is {context:,}")
@@ -98,7 +100,8 @@ class CausalLM(Pretrained):
         done: dict[int, dict[int, Any]] = {number: {} for plans in groups for number in plans}
         for group, place, logprobs in chain.from_iterable(engine.find_logprobs(rows)):
             number = owners[group][place]
-            plan, results = groups[group][number], done[number]
+            plan = groups[group][number]
+            results = done[number]
             results[place] = logprobs
             if len(results) == len(plan.rows):
                 yield number, _read_reply(requests[number], plan, [results[i] for i in sorted(results)])
@@ -108,11 +111,14 @@ class CausalLM(Pretrained):
     ) -> Iterator[tuple[int, Reply | Failure]]:
         """Completions. One that the context leaves less room than it was given is written alone, up to its end."""
         plans = {number: plan for plans in groups for number, plan in plans.items()}
-        stops, most, context = self.stops, decoding.max_tokens, self.context
+        stops = self.stops
+        most = decoding.max_tokens
+        context = self.context
         rooms = {i: min(most, context - plan.forced if context else most) for i, plan in plans.items()}
 
         def write(numbers: list[int]) -> list[list[int]]:
-            prompts, seeds = [plans[i].tokens for i in numbers], [requests[i].seed for i in numbers]
+            prompts = [plans[i].tokens for i in numbers]
+            seeds = [requests[i].seed for i in numbers]
             limited = replace(decoding, max_tokens=rooms[numbers[0]])
             return complete(self.model, prompts, seeds, limited, stops)
 
@@ -151,12 +157,14 @@ def plan_labels(labels: Sequence[str], sequences: Sequence[Sequence[int]], stub:
     parts = []
     for tail, full in zip(tails, whole, strict=True):
         row = next(i for i, context in enumerate(contexts) if context[: len(tail) - 1] == tail[:-1])
-        tokens, longer = tail, set[int]()
+        tokens = tail
+        longer = set[int]()
         if len(tail) > len(full) - closing:
             tokens = tail[:-1]
             longer = {other[len(tokens)] for other in whole if other[: len(tokens)] == tokens and other != full}
         steps = [*enumerate(tokens), *((len(tokens), token) for token in sorted(longer))]
-        start, middle = len(pairs[row]), len(pairs[row]) + len(tokens)
+        start = len(pairs[row])
+        middle = len(pairs[row]) + len(tokens)
         parts.append((row, slice(start, middle), slice(middle, start + len(steps))))
         pairs[row] += [(forced - 1 + step, token) for step, token in steps]
     begin = tuple(sequences[0][:forced])

@@ -165,7 +165,8 @@ class Embedder:
 
     def _compute(self, texts: Sequence[str], *, tokens: bool) -> None:
         show = self.progress or (lambda *_: None)
-        done, total = 0, sum(map(len, texts))
+        done = 0
+        total = sum(map(len, texts))
         show(done, total)
         for batch in self._model.embed(texts):
             self._sentences.write((self._key(text), sentence, int(cut)) for text, sentence, cut, *_ in batch)

@@ -55,7 +55,9 @@ class Evaluator:
         note: Callable[[Evaluator, Sequence[Restated], Settings], None] | None = None,
         progress: Callable[[int, int], None] = lambda _done, _total: None,
     ) -> None:
-        self.spec, self._progress, self._note = spec, progress, note
+        self.spec = spec
+        self._progress = progress
+        self._note = note
         self._lock = threading.RLock()
         dtype = read_precision(COMMITTED_PRECISIONS.get(spec.identity, "float32")) if dtype == "auto" else dtype
         self._loaded = Pretrained(spec, device=device, dtype=dtype, batch_tokens=batch_tokens)
@@ -88,7 +90,8 @@ class Evaluator:
             can't be loaded.
         """
         hashed = [[self._hash(item, target, settings) for target in item.targets] for item in items]
-        keys, lasting = [[key for key, _ in row] for row in hashed], dict(chain.from_iterable(hashed))
+        keys = [[key for key, _ in row] for row in hashed]
+        lasting = dict(chain.from_iterable(hashed))
         known = {key: make_loss(self._committed[name]) for key, name in lasting.items() if name in self._committed}
         known |= {key: TargetLoss(*values) for key, values in self._store.read(lasting, *LOSS).items()}
         if self._note:
@@ -99,9 +102,11 @@ class Evaluator:
         for number, (row, item) in enumerate(zip(keys, items, strict=True)):
             fresh = {key: target for key, target in zip(row, item.targets, strict=True) if key not in seen}
             seen |= fresh.keys()
-            missing |= {number: fresh} if fresh else {}
+            if fresh:
+                missing[number] = fresh
         if missing:
-            done, total = 0, sum(map(len, missing.values()))
+            done = 0
+            total = sum(map(len, missing.values()))
             about = (self.identity, self._template, hash_losses_code())
             self._progress(done, total)
             todo = {i: Restated(items[i].context, tuple(targets.values())) for i, targets in missing.items()}

@@ -77,7 +77,8 @@ def convert_gguf(file: Path) -> Path:
         return folder
     from safetensors import SafetensorError
 
-    scratch, waiting = folder.with_suffix(".part"), f"waiting for another process that converts {file.name}"
+    scratch = folder.with_suffix(".part")
+    waiting = f"waiting for another process that converts {file.name}"
     try:
         with lock_file(folder.with_suffix(".lock"), waiting, wait=True):
             if not folder.is_dir():
@@ -178,10 +179,12 @@ def _check_fields(file: Path) -> dict[str, Any]:
     from transformers.integrations.gguf.reader import read_gguf_metadata
 
     fields, tensors = read_gguf_metadata(str(file))
-    architecture, cut = fields["general.architecture"], fields.get("tokenizer.ggml.pre", "default")
+    architecture = fields["general.architecture"]
+    cut = fields.get("tokenizer.ggml.pre", "default")
     if "tokenizer.ggml.tokens" not in fields:
         raise ValueError(f"its architecture is {architecture}, and it has no tokenizer")
-    kind, splits = fields["tokenizer.ggml.model"], set(GGUF_PRE_TOKENIZER_SPLITS)
+    kind = fields["tokenizer.ggml.model"]
+    splits = set(GGUF_PRE_TOKENIZER_SPLITS)
     misread = cut not in _AS_GPT2 | _DIGITS_APART | splits if kind == "gpt2" else cut in splits
     if misread:
         raise ValueError(

@@ -96,7 +96,8 @@ def explain_failure(spec: RoleSpec, cure: str = "") -> Iterator[None]:
     try:
         yield
     except (ImportError, OSError, ValueError, SafetensorError) as error:
-        first, others = str(error).strip().partition("\n")[0].rstrip(" .:"), ""
+        first = str(error).strip().partition("\n")[0].rstrip(" .:")
+        others = ""
         if spec.role in ("judge", "generator", "evaluator"):
             others = ", a GGUF file of it (path:FILE.gguf), or one on a server (openai:MODEL@http://HOST:8000/v1)"
         if "trust_remote_code" in str(error):
@@ -116,7 +117,8 @@ def refuse_too_large(name: str, weights: int, precision: str, *, advice: str) ->
     """Raises: NoRoomError where so many weights take more than this machine's free memory in a precision."""
     import psutil
 
-    free, needed = psutil.virtual_memory().available, weights * _BYTES[precision]
+    free = psutil.virtual_memory().available
+    needed = weights * _BYTES[precision]
     if needed > free:
         raise NoRoomError(
             f"{name}: its {weights / 1e9:.1f} billion weights take {needed / 1e9:.1f} GB in {precision}, and"

@@ -145,7 +145,8 @@ def parse_role(role: str, spec: str, *others: str) -> RoleSpec:
     if role not in ROLES:
         raise ValueError(f"unknown role {role!r}; known: {', '.join(ROLES)}")
     kind, _, rest = spec.partition(":")
-    known, fields = ROLES[role], re.fullmatch(_PATTERNS.get(kind, "(?P<name>.+)"), rest)
+    known = ROLES[role]
+    fields = re.fullmatch(_PATTERNS.get(kind, "(?P<name>.+)"), rest)
     kinds = {one.partition(":")[0] for one in (*known.fixed, *known.examples)}
     address = fields and fields.groupdict().get("url")
     if kind not in kinds or fields is None or (address and not is_address(address)):

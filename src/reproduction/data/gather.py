@@ -61,7 +61,9 @@ def _read_person(screens: Lines, questions: dict[int, dict[str, Any]]) -> dict[s
         instance = _INSTANCE.fullmatch(str(screen.get("id")))
         if instance is None:
             continue  # a screen that asks none of the study's questions
-        key, kind, labels = str(int(instance[1])), instance[2], screen["label_annotations"]
+        key = str(int(instance[1]))
+        kind = instance[2]
+        labels = screen["label_annotations"]
         text, answer = _read_shown(screen["displayed_text"])
         question = questions.setdefault(int(key), {"text": text, "answers": {}})
         if kind == "question":

@@ -28,7 +28,8 @@ DEBATES: dict[str, Callable[[Path, Counter[str]], Iterator[Question]]] = {
     "debate_demo": readers.read_demo, "debateqa": read_debateqa, "debatewise": readers.read_debatewise,
     "debate_ratings": readers.read_ratings,
 }  # fmt: skip
-DISPUTE_LABELS, SAMPLE_LABELS = "data/labels/dispute_awareness.csv", "data/sample/dispute_labels.csv"
+DISPUTE_LABELS = "data/labels/dispute_awareness.csv"
+SAMPLE_LABELS = "data/sample/dispute_labels.csv"
 LABELLED = {"demo_answers": "demo", "overton": "overton"}
 HELD_OUT = 4  # a claim is held out from the evaluators' training where its key is a multiple of this
 

@@ -61,7 +61,8 @@ def read_ratings(path: Path, counts: Counter[str]) -> Iterator[Question]:
     ratings: dict[str, list[Rating]] = defaultdict(list)
     for person in (line for line in lines if "annotator" in line):
         for name in sorted({*person["views"], *person["ratings"]}):
-            by_system, text = person["ratings"].get(name, {}), person["views"].get(name, "")
+            by_system = person["ratings"].get(name, {})
+            text = person["views"].get(name, "")
             if not text.strip():
                 counts["views_missing"] += 1
                 counts["ratings_without_a_view"] += len(by_system)

@@ -21,7 +21,8 @@ from nfqa.files.json_lines import Item, Text, check, read_yaml
 from nfqa.files.paths import hash_file, write_atomically
 from reproduction.data.gather import SETS, gather
 
-_FILES, _ARCHIVES = "https://raw.githubusercontent.com", "https://codeload.github.com"
+_FILES = "https://raw.githubusercontent.com"
+_ARCHIVES = "https://codeload.github.com"
 _ADVICE = (
     "it is cut short, another page or another version: run again to fetch it anew, put the right one into NFQA_MIRROR,"
     " or correct data/registry.yml if the change is meant"

@@ -70,7 +70,8 @@ def load_frame(name: str, *, data: str = "full", root: Path | None = None) -> tu
         hand and can't be fetched.
     """
     root = root or find_root()
-    file, path = find_registered(root, name, FRAMES), find_path(name, data=data, root=root)
+    file = find_registered(root, name, FRAMES)
+    path = find_path(name, data=data, root=root)
     frame = FRAMES[file.shape](path)
     frame.insert(0, "dataset", f"sample_{name}" if data == "sample" else name)
     return frame, hash_file(path)

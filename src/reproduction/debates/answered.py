@@ -75,7 +75,8 @@ def read_answer_files(folder: Path, questions: Collection[str]) -> pd.DataFrame:
     Raises: ValueError naming the folder without such a file; a file without an answer to any of the questions; or file,
         line and field of what is no such line, or an id that is there twice.
     """
-    known, frames = list(dict.fromkeys(questions)), []
+    known = list(dict.fromkeys(questions))
+    frames = []
     for path in sorted(folder.glob("*.jsonl")):
         texts = {line.id: line.generation for line in read_items(path, Generation, Counter(), once="id", clean=True)}
         if not texts.keys() & set(known):

@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from nfqa.judge.prompts import PromptSet
     from nfqa.models.embed import Embedder
 
-SIZE, TOP = 2000, 10  # characters of a chunk, chunks of plain retrieval: DebateQA, section D.1
+SIZE = 2000
+TOP = 10  # characters of a chunk, chunks of plain retrieval: DebateQA, section D.1
 MOST = 9  # chunks that ReAct collects: section 7
-STEPS, EACH = 6, 3  # of ReAct, and chunks of a search: ours, the paper names neither
+STEPS = 6
+EACH = 3  # of ReAct, and chunks of a search: ours, the paper names neither
 _STEP = re.compile(r"^\W*(?:(search)\b\W*(.*)|finish\b.*)$", re.IGNORECASE | re.MULTILINE)
 _THOUGHT = re.compile(r"^\W*thought\b\W*(.*)$", re.IGNORECASE | re.MULTILINE)
 Search = Callable[[Sequence[str]], pd.DataFrame]  # queries -> passages, the queries in the column question
@@ -72,7 +74,8 @@ def retrieve_passages(queries: Sequence[str], chunks: pd.DataFrame, embedder: Em
     Returns: question (the query), the other columns of chunks, rank from 1 and score.
     Source: DebateQA, section D.1.
     """
-    query_vectors, vectors = embedder.embed_queries(list(queries)), embedder.embed_sentences(chunks.text.tolist())
+    query_vectors = embedder.embed_queries(list(queries))
+    vectors = embedder.embed_sentences(chunks.text.tolist())
     places, scores = find_nearest(query_vectors, vectors, top=min(top, len(chunks)))
     ranks = np.tile(np.arange(1, places.shape[1] + 1), len(queries))
     passages = chunks.iloc[places.ravel()].reset_index(drop=True)
@@ -94,13 +97,16 @@ def search_in_steps(
     Source: Yao et al. 2023; DebateQA, section 7.
     """
     trails = [Trail(question) for question in dict.fromkeys(questions)]
-    active, log = trails, []
+    active = trails
+    log = []
     for step in range(1, steps + 1):
-        moves, going_on = decide(active) if active else [], []
+        moves = decide(active) if active else []
+        going_on = []
         queries = list(dict.fromkeys(move.query for move in moves if not move.ended))
         results = dict(list(search(queries).groupby("question", sort=False))) if queries else {}
         for trail, move in zip(active, moves, strict=True):
-            ended, n_new = move.ended, 0
+            ended = move.ended
+            n_new = 0
             if not ended:
                 seen = {key for part in trail.passages for key in zip(part.document, part.chunk, strict=True)}
                 result = results[move.query].assign(question=trail.question)
@@ -109,9 +115,13 @@ def search_in_steps(
                 trail.moves.append(move)
                 trail.passages.append(new)
                 n_new = len(new)
-                ended = "enough" if len(seen) + n_new >= most else "steps" if step == steps else ""
+                if len(seen) + n_new >= most:
+                    ended = "enough"
+                elif step == steps:
+                    ended = "steps"
             log.append((trail.question, step, move.thought, move.query, n_new, ended))
-            going_on += [] if ended else [trail]
+            if not ended:
+                going_on.append(trail)
         active = going_on
     parts = [part for trail in trails for part in trail.passages]
     passages = pd.concat(parts or [pd.DataFrame(columns=["question", "document", "text"])], ignore_index=True)

@@ -39,7 +39,8 @@ def check_views(views: pd.DataFrame, embedder: Embedder, *, judge: LanguageJudge
     """
     if views.empty:
         return views.assign(addresses=0.0, supports=0.0), list_dropped("point of view", [], "")
-    reasons, details = pd.Series("", views.index), pd.Series("", views.index)
+    reasons = pd.Series("", views.index)
+    details = pd.Series("", views.index)
     for _, part in views.groupby("id", sort=False):
         _, twins = remove_near_duplicates(part.assign(question=part.point_of_view), embedder)
         reasons[twins.index] = "duplicate"
@@ -47,7 +48,8 @@ def check_views(views: pd.DataFrame, embedder: Embedder, *, judge: LanguageJudge
     stated, questions = (embedder.embed_sentences(views[name].tolist()) for name in ("point_of_view", "question"))
     supports = measure_each(views.explanation.tolist(), views.point_of_view.tolist(), embedder)
     views = views.assign(addresses=np.einsum("nd,nd->n", stated, questions), supports=supports)
-    unchecked, unsupported = reasons == "", pd.Series(data=False, index=views.index)
+    unchecked = reasons == ""
+    unsupported = pd.Series(data=False, index=views.index)
     if judge is not None:
         reasons[unchecked], details[unchecked] = _ask(views[unchecked], judge)
     else:
@@ -65,12 +67,14 @@ def check_views(views: pd.DataFrame, embedder: Embedder, *, judge: LanguageJudge
 
 def _ask(views: pd.DataFrame, judge: LanguageJudge) -> tuple[list[str], list[str]]:
     """Why the judge rejects each view, and more in words; both "" where it accepts it."""
-    prompts, planned = judge.prompts, []
+    prompts = judge.prompts
+    planned = []
     for question, view, text in views[["question", "point_of_view", "explanation"]].itertuples(index=False):
         prompt = prompts.render("check_view", question=question, point_of_view=view, candidate=text)
         planned.append(Request(prompt, judge.seed, ("0", "1"), f"check_view|{question}"))
     verdicts = ask_planned(planned, judge, partial(read_verdict, pick=prompts.get("check_view").pick))
-    none, details = verdicts.value.isna(), verdicts.value.map("verdict {:g}; 1 accepts".format)
+    none = verdicts.value.isna()
+    details = verdicts.value.map("verdict {:g}; 1 accepts".format)
     reasons = (
         ("no verdict (" + verdicts.reason + ")").where(none, "").mask(verdicts.value < 0.5, "rejected by the judge")
     )

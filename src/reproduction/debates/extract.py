@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from nfqa.models.embed import Embedder
 
 _WORDS = (6, 60)  # of a sentence that can say something alone, and is no list or menu without a full stop
-_CANDIDATES, _EACH = 40, 8  # sentences a question that may be points of view; of one document
-FEWEST, MOST = 3, 5  # points of view: DebateQA leaves out questions with fewer; a question has 3.7 there on average
+_CANDIDATES = 40
+_EACH = 8  # sentences a question that may be points of view; of one document
+FEWEST = 3
+MOST = 5  # points of view: DebateQA leaves out questions with fewer; a question has 3.7 there on average
 _RELEVANCE = 0.3  # of nearness to the question beside what a statement covers
 _NEAR = 0.3  # cosine to the point of view from which a sentence may explain it
 
@@ -73,7 +75,8 @@ def _extract(sentences: pd.DataFrame, embedder: Embedder, length: int, most: int
     chosen = ordered[ordered.groupby("document").cumcount() < _EACH][:_CANDIDATES].row.to_numpy()
     cosines = np.clip(vectors @ vectors[chosen].T, 0, None)  # [sentences, candidates]
     weights = 1 / sentences.groupby("document").row.transform("size").to_numpy()
-    covered, statements = np.zeros(len(sentences)), list[int]()
+    covered = np.zeros(len(sentences))
+    statements = list[int]()
     for _ in range(min(most, len(chosen))):
         gains = weights @ np.maximum(cosines - covered[:, None], 0) + _RELEVANCE * near[chosen]
         gains[statements] = -np.inf

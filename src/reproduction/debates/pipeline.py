@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 Stage = tuple[pd.DataFrame, pd.DataFrame]
 DROPPED = ["unit", "item", "reason", "detail"]
 PARTS = ["id", "question", "view", "part", "document", "place", "text", "cosine"]  # of a sentence of a point of view
-KEPT, FEWEST_DOCUMENTS = 5, 3  # documents a question: kept at most, needed: the paper's
+KEPT = 5
+FEWEST_DOCUMENTS = 3  # documents a question: kept at most, needed: the paper's
 CHUNK = 2_000  # characters
 NEAR = 0.3  # cosine of a document's best chunk from which it is about the question: ours, and not tuned
 
@@ -94,13 +95,17 @@ def keep_nearest(
     ranked = rerank(documents.rename(columns={"question": "query"}), chunks, score, top=len(chunks))
     ranked = ranked.rename(columns={"query": "question"})[["question", "document", "rank", "score"]]
     scored = documents.drop(columns="rank").merge(ranked, on=["question", "document"], sort=False, validate="m:1")
-    far, late = scored.score < near, scored["rank"] > top
-    nearest, late = scored[~far & ~late], late & ~far
+    far = scored.score < near
+    late = scored["rank"] > top
+    nearest = scored[~far & ~late]
+    late = late & ~far
     nearest = nearest.iloc[np.lexsort([nearest["rank"], pd.factorize(nearest.id)[0]])]
     counts = questions.id.map(nearest.id.value_counts()).fillna(0).astype(int)
-    few, sizes = questions.id[counts < fewest], scored.id.value_counts()
+    few = questions.id[counts < fewest]
+    sizes = scored.id.value_counts()
     details = [f"{counts[i]} of {sizes.get(name, 0)} are near enough; {fewest} needed" for i, name in few.items()]
-    names, ranks = scored.id + ": " + scored.document, scored["rank"].map("rank {}".format)
+    names = scored.id + ": " + scored.document
+    ranks = scored["rank"].map("rank {}".format)
     dropped = [
         list_dropped("document", names[far], "far from the question", [say_cosine(x, near) for x in scored.score[far]]),
         list_dropped("document", names[late], f"not among the {top} nearest", ranks[late]),

@@ -52,7 +52,9 @@ def write_parts(documents: pd.DataFrame, generator: Asker, prompts: PromptSet, e
         requests.append(prompts.render("write_explanation", references=references, **view))
     replies = generator.write(requests) if requests else []
     sentences = split_documents(documents.assign(question=documents.id)).rename(columns={"question": "id"})
-    by_question, frames, lost = dict(list(sentences.groupby("id"))), [], [dropped]
+    by_question = dict(list(sentences.groupby("id")))
+    frames = []
+    lost = [dropped]
     for point, reply in zip(points.to_dict("records"), replies, strict=True):
         candidates = by_question.get(point["id"], sentences[:0])
         candidates = candidates[candidates.document.isin(point["documents"])]
@@ -83,7 +85,8 @@ def list_points(documents: pd.DataFrame, generator: Asker, prompts: PromptSet) -
     """
     groups = list(_cut(documents).groupby(["id", "question"], sort=False))
     requests = [prompts.render("extract_views", question=key[1], references=part.text.tolist()) for key, part in groups]
-    rows, lost = [], [list_dropped("question", [], "")]
+    rows = []
+    lost = [list_dropped("question", [], "")]
     for ((identifier, question), part), reply in zip(groups, generator.write(requests), strict=True):
         names = part.document.tolist()
         points, refused = read_points(reply, len(names))
@@ -111,7 +114,8 @@ def read_points(reply: str | None, n_documents: int) -> tuple[list[Point], list[
     points: list[Point] = []
     refused = [] if listed else [(0, "no points of view", "the reply is an empty list")]
     for place, point in enumerate(listed, start=1):
-        text, numbers = " ".join(point.point_of_view.split()), tuple(dict.fromkeys(point.documents))
+        text = " ".join(point.point_of_view.split())
+        numbers = tuple(dict.fromkeys(point.documents))
         strays = [number for number in numbers if not 1 <= number <= n_documents]
         if strays:
             refused.append((place, "names a document that isn't there", f"document {strays[0]} of {n_documents}"))
@@ -132,7 +136,8 @@ def _find_list(reply: str) -> Any:
         except json.JSONDecodeError:
             place = start.end()
         else:
-            lists += [] if value in lists else [value]
+            if value not in lists:
+                lists.append(value)
     if len(lists) > 1:
         raise ValueError(f"{len(lists)} different lists")
     return lists[0] if lists else json.loads(reply)

@@ -67,12 +67,14 @@ def stuff_keywords(texts: Sequence[str], *, key: str) -> str:
 
 
 def _write(draw: Draw, best: Mapping[str, str]) -> list[Answer]:
-    question, ordered = draw.question.text, sorted(draw.candidates, key=lambda answer: answer.label)
+    question = draw.question.text
+    ordered = sorted(draw.candidates, key=lambda answer: answer.label)
     others = [text for name, text in best.items() if name != question]
     first = choose(f"attack|{question}", len(others))
     unrelated = [*others[first:], *others[:first]]
     good = [one.text for one in draw.references if one.label >= GOOD_FROM] or [draw.references[0].text]
-    words, worst = draw.references[0].text.split(), ordered[0].text.split()
+    words = draw.references[0].text.split()
+    worst = ordered[0].text.split()
     longest = max(len(one.text.split()) for one in draw.references)
     padding = (word for text in unrelated for word in text.split())
     padded = [*worst, *islice(padding, max(0, 2 * longest - len(worst)))]

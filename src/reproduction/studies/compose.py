@@ -89,7 +89,8 @@ def _find_topic(question: Question) -> set[str]:
 
 
 def _cut(point: PartialAnswer, words: int) -> PartialAnswer:
-    view, explanation = point.point_of_view.split(), point.explanation.split()
+    view = point.point_of_view.split()
+    explanation = point.explanation.split()
     if len(view) + len(explanation) <= words:
         return point
     left = explanation[: max(0, words - len(view))]

@@ -55,12 +55,15 @@ def measure_classification(
         f1_score, roc_auc_score, matthews_corrcoef and cohen_kappa_score to 1e-12. Differs from: scikit-learn, where an
         undefined F1 or MCC is 0; and it takes one resample a call.
     """
-    truth, decisions = np.asarray(labels, dtype=np.float64), np.asarray(scores, dtype=np.float64)
+    truth = np.asarray(labels, dtype=np.float64)
+    decisions = np.asarray(scores, dtype=np.float64)
     known = ~np.isnan(decisions)
-    n, missing = int(known.sum()), int((~known).sum())
+    n = int(known.sum())
+    missing = int((~known).sum())
     if not n:
         return Interval(np.nan, np.nan, np.nan, None, 0, missing, 0)
-    truth, decisions = truth[known], decisions[known]
+    truth = truth[known]
+    decisions = decisions[known]
     names = np.array([str(group) for group in groups])[known] if groups is not None else np.arange(n)
     if measure in ("accuracy", "agreement"):
         right = truth == (decisions >= 0.5)
@@ -83,7 +86,8 @@ def _weigh_groups(names: ArrayLike, resamples: int, seed: int) -> tuple[NDArray[
 
 def _measure(truth: NDArray, decisions: NDArray, measure: Measure, weights: NDArray) -> NDArray:
     """The measure of each resample, [resamples], from how often it holds each item, [resamples, n]; NaN for 0 / 0."""
-    positive, yes = truth == 1, decisions >= 0.5
+    positive = truth == 1
+    yes = decisions >= 0.5
     with np.errstate(invalid="ignore", divide="ignore"):
         tp, fp, fn, tn = (
             weights @ cell.astype(np.float64)
@@ -117,10 +121,13 @@ def resample_auroc(
     Returns: [1 + resamples], NaN where there is no pair to compare.
     Source: Mann and Whitney (1947); Dodd and Pepe (2003) for strata. Equal to scikit-learn's roc_auc_score without.
     """
-    (weights, group), ranks = _weigh_groups(groups, resamples, seed), np.asarray(scores, dtype=np.float64)
-    positive, stratum = np.asarray(labels) == 1, np.asarray(strata)
+    (weights, group) = _weigh_groups(groups, resamples, seed)
+    ranks = np.asarray(scores, dtype=np.float64)
+    positive = np.asarray(labels) == 1
+    stratum = np.asarray(strata)
     gap = ranks[positive][:, None] - ranks[~positive][None, :]
-    wins, pairs = (gap > 0) + 0.5 * (gap == 0), np.ones_like(gap)  # [positives, negatives]
+    wins = (gap > 0) + 0.5 * (gap == 0)
+    pairs = np.ones_like(gap)  # [positives, negatives]
     if strata is not None:
         pairs = (stratum[positive][:, None] == stratum[~positive][None, :]).astype(np.float64)
     first, second = (np.eye(weights.shape[1])[group[side]] for side in (positive, ~positive))  # [items, groups]
@@ -187,7 +194,8 @@ def compare_decisions(
     for key, group in iterate_groups(decided, by):
         lost = group["score"].isna() | group[against].isna()
         reasons = group.get("missing", pd.Series("", group.index))[lost].replace("", "no_verdict")
-        labels, decisions = group[against].fillna(0), group["score"].mask(lost)
+        labels = group[against].fillna(0)
+        decisions = group["score"].mask(lost)
         ranks = group.get("probability", decisions).fillna(decisions).mask(lost)
         groups = group[over].tolist() if over else None
         for measure in measures:
@@ -249,7 +257,8 @@ def detect_unseen(answers: pd.DataFrame, detector: Detector, written: pd.DataFra
     folds = min(folds, longer.question.nunique())
     splits = GroupKFold(folds).split(longer, groups=longer.question) if folds > 1 else []
     for seen, unseen in splits:
-        rows, fitted = longer.iloc[unseen], fit_detector(longer.iloc[seen], beside)
+        rows = longer.iloc[unseen]
+        fitted = fit_detector(longer.iloc[seen], beside)
         detected.loc[rows.index, "probability"] = fitted.predict_proba(rows[[*FEATURES]])[:, 1]
     aware = (detected.probability >= AWARE_FROM).astype(float)
     return detected.assign(score=aware, signature=f"{detector.signature}|weights:{folds} folds")

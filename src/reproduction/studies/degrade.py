@@ -67,13 +67,15 @@ def degrade(text: str, *, question: str, seed: int, pool: Sequence[str] = ()) ->
     """
     key = f"{seed}|{question}|{text}"
     drop = partial(drop_key_sentences, question=question)
-    swap, last = partial(swap_nouns, pool=pool), f"{key}|3"
+    swap = partial(swap_nouns, pool=pool)
+    last = f"{key}|3"
     levels: tuple[tuple[Callable[[str], str], ...], ...] = (
         (partial(omit_details, question=question), partial(swap_numbers, key=f"{key}|1")),
         (drop, negate, partial(swap, key=f"{key}|2", share=1 / 3)),
         (drop, partial(swap, key=last, share=2 / 3), partial(mislead, key=last, pool=pool)),
     )
-    seen, worse = [_bare(text)], []
+    seen = [_bare(text)]
+    worse = []
     for level, changes in enumerate(levels, start=1):
         for change in changes:
             changed = change(text).strip()
@@ -178,7 +180,8 @@ def _drop_parts(text: str, question: str, fewest: int, pick: Callable[[list[int]
 
     pick: which go, of the parts' places in order of the words that they share with the question, most and first first.
     """
-    parts, content = _split(text, SENTENCE_END), _find_content(question)
+    parts = _split(text, SENTENCE_END)
+    content = _find_content(question)
     if len(parts) < fewest:
         parts = _split(text, _CLAUSE_END)
     dropped = {*pick(sorted(range(len(parts)), key=lambda i: (-len(content & _find_content(parts[i])), i)))}

@@ -86,7 +86,8 @@ def find_carriers(answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evaluat
     Returns: dataset, question, answer, view, sentence, place, loss (nats a token).
     """
     names = ["dataset", "question", "answer"]
-    texts, without = answers[[*names, "text"]], remove_sentences(answers[[*names, "text"]])
+    texts = answers[[*names, "text"]]
+    without = remove_sentences(answers[[*names, "text"]])
     whole, part = (score_views(frame, views, evaluator, **options) for frame in (texts, without))
     on = [*names, "view"]
     both = part.merge(whole[[*on, "nats", "tokens"]], on=on, suffixes=("", "_whole"), validate="m:1")

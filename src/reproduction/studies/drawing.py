@@ -97,7 +97,8 @@ def draw_references(
     Returns: one row per draw: dataset, seed, question, draw.
     Raises: ValueError for no seed, KeyError for an unknown composition.
     """
-    seeds, others = list(seeds), [COMPOSITIONS[other] for other in also_remove]
+    seeds = list(seeds)
+    others = [COMPOSITIONS[other] for other in also_remove]
     if not seeds:
         raise ValueError("there is no seed to draw with; n_seeds must be 1 or more")
 

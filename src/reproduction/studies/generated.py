@@ -177,7 +177,8 @@ def split_answers(text: str, count: int) -> list[str] | None:
     after it; an empty answer makes it unreadable.
     """
     _, *pieces = _HEADING.split(text)  # a number and the text after its heading, by turns
-    numbers, parts = pieces[::2], [piece.strip().strip("*").strip() for piece in pieces[1::2]]
+    numbers = pieces[::2]
+    parts = [piece.strip().strip("*").strip() for piece in pieces[1::2]]
     order = [str(number) for number in range(1, count + 1)]
     runs = (parts[i : i + count] for i in range(len(numbers)) if numbers[i : i + count] == order)
     answers = next(runs, [""])

@@ -103,7 +103,8 @@ def measure_missing(scores: pd.DataFrame) -> pd.DataFrame:
     rows: list[dict[str, object]] = []
     for key, group in iterate_groups(scores, list_conditions(scores, "question", "seed")) if len(scores) else ():
         reasons = group.unreadable.str.split("; ").explode()
-        wanted, lost = int(group.verdicts.sum()), int((reasons != "").sum())
+        wanted = int(group.verdicts.sum())
+        lost = int((reasons != "").sum())
         rows.append(key | {
             "statistic": "missing_verdicts", "value": lost / wanted if wanted else np.nan, "n": wanted - lost,
             "dropped": lost, "dropped_because": count_reasons(reasons),

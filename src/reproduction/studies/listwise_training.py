@@ -32,7 +32,8 @@ def make_training_rows(
     for draw in (draw_list(question, composition, seed=seed) for seed in _TRAINING_SEEDS):
         labels = np.array(draw.labels, dtype=np.float64)
         if len({*draw.labels}) > 1:
-            features, grades = describe_draw(draw, embedder, kernel=kernel)[1], (labels - labels.mean()) / labels.std()
+            features = describe_draw(draw, embedder, kernel=kernel)[1]
+            grades = (labels - labels.mean()) / labels.std()
             rows.append(np.column_stack([features - features.mean(0), grades, np.full(len(labels), 1 / len(labels))]))
     return np.concatenate(rows)
 
@@ -68,7 +69,8 @@ def fit_by_size(
     Returns: a row for each size, seed and question of `dataset`: dataset, seed, question, trained_on (the size as text,
         or "all"), FEATURES (the weights), signature.
     """
-    grades, seeds = find_own_list(dataset.name), list(seeds)
+    grades = find_own_list(dataset.name)
+    seeds = list(seeds)
     rows = [(question, make_training_rows(question, grades, embedder)) for question in training.questions]
     taught = [(question, table) for question, table in rows if len(table)]
     folds = _find_unseen_folds(taught, dataset)

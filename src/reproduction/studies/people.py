@@ -20,7 +20,8 @@ from reproduction.studies.rankings import find_intervals
 
 RatingRule = Literal["elo", "bradley_terry"]
 # Shuffles of the comparisons over which Elo is averaged: one rater's are few, those of all differ by little.
-ORDERS, ORDERS_TOGETHER = 20, 200
+ORDERS = 20
+ORDERS_TOGETHER = 200
 RANK_METHODS: tuple[Coefficient, ...] = ("spearman", "kendall")
 
 
@@ -58,7 +59,8 @@ def rank_systems(
     systems = _list_systems(comparisons)
     frames = []
     for key, group in iterate_groups(comparisons, by) if by else iter([(dict[str, Any](), comparisons)]):
-        strengths, compared = _rate(group, rule, systems, orders=orders), systems.isin([*group.left, *group.right])
+        strengths = _rate(group, rule, systems, orders=orders)
+        compared = systems.isin([*group.left, *group.right])
         frames.append(pd.DataFrame(key | {"system": systems[compared], "strength": strengths[compared]}))
     return pd.concat(frames, ignore_index=True)
 
@@ -137,7 +139,8 @@ def rate_bradley_terry(
     from evalica import Winner, bradley_terry
 
     left, right = (systems.get_indexer(comparisons[side]) for side in ("left", "right"))
-    outcomes, weight = comparisons.outcome.to_numpy(), 1.0 if weights is None else weights
+    outcomes = comparisons.outcome.to_numpy()
+    weight = 1.0 if weights is None else weights
     wins = np.zeros((len(systems), len(systems)))  # row preferred to column
     np.add.at(wins, (left, right), weight * outcomes)
     np.add.at(wins, (right, left), weight * (1 - outcomes))
@@ -249,7 +252,8 @@ def group_raters(ratings: pd.DataFrame) -> pd.Series:
 
     questions, texts = pd.factorize(ratings.question)
     raters, names = pd.factorize(ratings.rater, sort=True)
-    size, first = len(texts) + len(names), len(texts)  # the questions come first
+    size = len(texts) + len(names)
+    first = len(texts)  # the questions come first
     graph = coo_matrix((np.ones(len(ratings)), (questions, first + raters)), shape=(size, size))
     labels = pd.factorize(connected_components(graph, directed=False)[1])[0]
     return pd.Series(labels[first:] + 1, index=pd.Index(names, name="rater"), name="group")

@@ -104,7 +104,8 @@ def find_intervals(draws: pd.DataFrame, *, over: str = "question") -> pd.DataFra
     rows = []
     for key, group in iterate_groups(draws.assign(n=draws.get("n", draws.units)), conditions):
         measured = group["resample"] == 0
-        units, n = int(group.units.iloc[0]), int(group.n.iloc[0])
+        units = int(group.units.iloc[0])
+        n = int(group.n.iloc[0])
         interval = find_interval(group.measured[measured].item(), group.measured[~measured], units=units, n=n)
         rows.append(key | describe_interval(interval, over))
     return pd.DataFrame(rows)

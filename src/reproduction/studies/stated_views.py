@@ -21,7 +21,9 @@ def keep_apart(claims: pd.DataFrame, wordings: pd.DataFrame) -> pd.DataFrame:
 
     Args: claims, wordings: as `pair_wordings`. Returns: rows of `claims`, those kept that come first by a hash.
     """
-    texts, used, places = wordings.set_index("wording").text, set[str](), []
+    texts = wordings.set_index("wording").text
+    used = set[str]()
+    places = []
     for place, views in claims.views[sorted(claims.index, key=lambda row: hash_name(claims.question[row]))].items():
         view_texts = {texts[wording] for _, ids in views for wording in ids}
         if used.isdisjoint(view_texts):
@@ -46,7 +48,8 @@ def pair_wordings(claims: pd.DataFrame, wordings: pd.DataFrame, *, seed: int = 0
     for question, dataset, _, views in _read_views(claims, wordings, seed):
         texts, others = next(_list_choices(question, views, seed), ([], []))
         if others:
-            (stance, other), (answer, view, *_) = others[0], texts
+            (stance, other) = others[0]
+            (answer, view, *_) = texts
             claim = (dataset, question, stance)
             rows += [(*claim, answer, view, True, ""), (*claim, answer, other, False, "view")]
             rows += [(*claim, other, view, False, "answer")]

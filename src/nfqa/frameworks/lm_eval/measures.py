@@ -42,7 +42,8 @@ def load_questions(
 
 def score(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
     """Coverage, P.D. and D.A. of a model's answer, those that it has."""
-    pair, metadata = (doc["question"], results[0]), {"partial_answers": doc["views"]}
+    pair = (doc["question"], results[0])
+    metadata = {"partial_answers": doc["views"]}
     scores = {
         "coverage": score_answer("coverage", *pair, metadata, judge=doc["judge"])[0],
         "perspective_diversity": score_answer("perspective_diversity", *pair, metadata, evaluator=doc["evaluator"])[0],
