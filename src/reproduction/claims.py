@@ -18,6 +18,10 @@ NOT_SUPPORTED = "not supported"
 INCONCLUSIVE = "inconclusive"
 NOT_TESTED = "not tested"
 COUNTED = ["supported", "not_supported", "inconclusive"]
+_COLUMNS = [
+    "claim", "says", "where", "stated", "kind", "bar", "headline", "apart", "side", "verdict", *COUNTED, "needs",
+    "needed", "upper", "lower", "by", "stand_in",
+]  # fmt: skip
 VERDICTS = [SUPPORTED, NOT_SUPPORTED, INCONCLUSIVE, NOT_TESTED]
 PROXY = "proxy"  # the side of a verdict on other data or with another model than the paper's
 MISSING = "missing"  # a comparison without a row or a value on one side
@@ -56,7 +60,8 @@ def judge_claims(paper: Paper, results: Path) -> pd.DataFrame:
     for tables in (measured, values):
         for name, table in tables.items():
             tables[name] = table.assign(said=write_numbers(table))
-    return pd.DataFrame([row for name in paper.claims for row in _judge(paper, name, printed, measured, values)])
+    rows = [row for name in paper.claims for row in _judge(paper, name, printed, measured, values)]
+    return pd.DataFrame(rows, columns=_COLUMNS)
 
 
 def _judge(

@@ -131,8 +131,8 @@ class Claim(_Entry):
     published: of the published rows, and of measured ones in their place; all must hold. here: of rows where nothing of
     the paper is beside them. stand_in: what these are measured with in the paper's place, "" where nothing is. needs:
     what a test on the paper's own rows would take, where no row says. stated: in the text or a caption, or read off a
-    figure by us. kind: a finding; or a count, size or sum of the data, which holds more easily, or what is true or
-    false by definition; these are counted apart. primary: the statistic by which the paper decides.
+    figure by us. kind: a finding; or a count, size or sum of the data, which holds more easily; or what is true or
+    false by definition, which is counted apart. primary: the statistic by which the paper decides.
     """
 
     says: str
@@ -145,7 +145,7 @@ class Claim(_Entry):
     here: tuple[Order, ...] = ()
     stand_in: str = ""
     needs: tuple[str, ...] = ()
-    headline: bool = False  # one of the three that matter most
+    headline: bool = False  # one of the four that matter most
 
     @property
     def tables(self) -> tuple[str, ...]:
