@@ -83,6 +83,9 @@ def test_each_notebook_is_small_and_shows_its_figures_and_what_its_run_printed()
         links = re.findall(r"!\[[^]]+\]\((\.\./\.\./figures/[^)]+)\)", cells[2]["source"])
         assert bool(links) == any("figure" in cell["tags"] for cell in cells), path.name
         assert all((path.parent / link).is_file() for link in links), path.name
+        for cell in cells:
+            printed = json.dumps(cell.get("outputs", ""))
+            assert "lab.list_findings(" not in cell["source"] or "verdict" in printed, f"{path.name}: findings not run"
         assert any(True for _ in list_outputs(path)), f"{path.name}: run it, then `make accept ONLY=PAPER/NAME`"
 
 

@@ -219,7 +219,12 @@ def test_a_claim_has_a_verdict_on_published_numbers_and_one_by_what_is_measured_
 @pytest.mark.parametrize(
     ("upper", "lower", "hold", "said"),
     [
-        (of("high"), of("middle", "low"), "all", "inconclusive: 1 of 2; one, high, spearman: 0.900 [0.800, 1.000]; "),
+        (
+            of("high"),
+            of("middle", "low"),
+            "all",
+            "inconclusive: 1 of 2, 1 inconclusive; one, high, spearman: 0.900 [0.800, 1.000]; ",
+        ),
         (of("low"), of("high", "middle"), "some", "not supported: 0 of 2, needed: at least one; one, Low, spearman: 0"),
         (of("high", "low"), 0.4, "most", "not supported: 1 of 2, needed: more than half; one, Low, spearman: 0.200 ["),
         (of("high", "middle", "low"), 0.4, "most", "supported: 2 of 3, needed: more than half; one, Middle, spearman"),
@@ -235,9 +240,10 @@ def test_every_order_of_a_claim_counts(measured):
     contradicted = order(of("low"), of("high", "middle"), where=ONE)
     row = judge(measured, here=[supported, contradicted | some])["measured here"]
     assert row[["verdict", *COUNTED]].tolist() == [NOT_SUPPORTED, 1, 2, 0]
+    assert row.needed == ", needed: all in 1 of 2 groups, at least one in 1 of 2 groups"
     assert (row.upper, row.lower[:9]) == ("one, Low, spearman: 0.200 [0.100, 0.300]", "one, high"), "the widest of them"
     row = judge(measured, here=[supported | some, supported | some])["measured here"]
-    assert say_verdict(row) == "supported: 2 of 2, needed: at least one"
+    assert say_verdict(row) == "supported: 2 of 2, needed: at least one in 2 of 2 groups"
 
 
 def test_the_primary_measure_decides_on_published_numbers(results):
@@ -247,8 +253,8 @@ def test_the_primary_measure_decides_on_published_numbers(results):
     )
     test = order(of("middle"), of("low"), within=["dataset", "heading"])
     for primary, said in {
-        "spearman": "supported: 1 of 1",
-        "kendall": "not supported: 0 of 1",
+        "spearman": "supported: 1 of 1 by spearman (1 of 2 by all measures)",
+        "kendall": "not supported: 0 of 1 by kendall (1 of 2 by all measures)",
         "": "not supported: 1 of 2",
     }.items():
         sides = judge(results, None, kendall, published=[test], primary=primary)
@@ -415,7 +421,8 @@ def test_claims_of_linkage_have_the_verdicts_that_its_tables_give():
         "spread_small": "Pointwise, R≠∅ (ChatGPT)",
         "lead_by_mean": "Pairwise (ChatGPT)",
     }
-    assert say_verdict(published.loc["listwise_above_judges"]) == "supported: 12 of 12"
+    said = "supported: 12 of 12 by Spearman (35 of 36 by all measures)"
+    assert say_verdict(published.loc["listwise_above_judges"]) == said
     for claim, words in contradicted.items():
         assert published.verdict[claim] == NOT_SUPPORTED
         assert words in say_deciding(published.loc[claim])

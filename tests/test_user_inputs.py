@@ -290,3 +290,8 @@ def test_a_name_that_an_index_shares_with_a_column_is_refused() -> None:
         nfqa.read(frame.set_index("question", drop=False))
     with refuse("'text' is duplicated"):
         nfqa.read(pd.concat([frame, frame[["text"]]], axis=1))
+
+
+def test_an_array_in_the_place_of_an_answer_is_named() -> None:
+    with pytest.raises(ValueError, match=r"row 1: answers\[0\] is array"):
+        nfqa.read([{"question": "why?", "answers": [np.array(["a", "b"])]}])

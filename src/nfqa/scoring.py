@@ -267,8 +267,8 @@ def _summarise(job: Job, parts: Sequence[Part]) -> pd.DataFrame:
 
     files = [job.find(method, part.number) for method in job.methods for part in parts]
     notes = list(map(read_note, files))
-    of_parts = notes[: len(parts)]
-    rows = sum(note["rows"] for note in notes)  # each method repeats them
+    of_parts = notes[: len(parts)]  # each method repeats them
+    rows = sum(note["rows"] for note in notes)
     counts = [job.warnings, *(note["warnings"] for note in of_parts), *(note["of_rows"] for note in notes)]
     tables = {"warnings": pd.DataFrame(sum(map(Counter, counts), Counter[str]()).items(), columns=["what", "count"])}
     if skipped := [why for note in of_parts for why in note["skipped"]]:

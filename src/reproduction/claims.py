@@ -20,7 +20,7 @@ NOT_TESTED = "not tested"
 COUNTED = ["supported", "not_supported", "inconclusive"]
 _COLUMNS = [
     "claim", "says", "where", "stated", "kind", "bar", "headline", "apart", "side", "verdict", *COUNTED, "needs",
-    "needed", "upper", "lower", "by", "stand_in",
+    "needed", "primary", "upper", "lower", "by", "stand_in",
 ]  # fmt: skip
 VERDICTS = [SUPPORTED, NOT_SUPPORTED, INCONCLUSIVE, NOT_TESTED]
 PROXY = "proxy"  # the side of a verdict on other data or with another model than the paper's
@@ -32,7 +32,7 @@ _ROLES = {
     "generator": "a language model as generator (GENERATOR=)",
     "evaluator": "a language model as evaluator (EVALUATOR=)",
 }
-_NEEDED = {"all": "", "most": ", needed: more than half", "some": ", needed: at least one"}
+_NEEDED = {"all": "all", "most": "more than half", "some": "at least one"}
 _Tables = Mapping[str, pd.DataFrame]
 
 
@@ -44,6 +44,7 @@ def judge_claims(paper: Paper, results: Path) -> pd.DataFrame:
     Returns: one row per claim and side. claim is its name; says, where, kind, stated, bar and headline are as in
         papers/*.yml; apart: it is a definition, or this project read it off a figure; side, one of SIDES; verdict;
         supported, not_supported and inconclusive count comparisons; needed: how many must be supported, if not all;
+        primary: the measure that alone counts, if there is one, and the count by all measures;
         needs: what a test needs, of a claim that is not tested; upper and lower: the rows of the comparison that
         decides, the closest one or the clearest contradiction, with their values; by: how far the first must lie above
         the second; stand_in: of a proxy, its name and what it replaces.
@@ -179,20 +180,31 @@ def _weigh(paper: Paper, pairs: pd.DataFrame, absent: str, primary: str) -> dict
     deciding = pairs[pd.Series([primary in ("", row.get("statistic")) for row in rows], pairs.index, dtype=bool)]
     verdict = _settle(deciding)
     if verdict == MISSING:
-        texts = {"needed": "", "upper": "", "lower": ""}
+        texts = dict.fromkeys(("needed", "primary", "upper", "lower"), "")
         return {"verdict": NOT_TESTED, **dict.fromkeys(COUNTED, 0), "needs": absent, **texts, "by": 0.0}
     decisive = deciding.groupby("number").filter(lambda group: _settle(group) == verdict)
     pair = decisive.loc[decisive[decisive.state == verdict].gap.idxmin()]
+    by_all = f"{(pairs.state == SUPPORTED).sum()} of {len(pairs)}"
     counts = [int((deciding.state == state).sum()) for state in (SUPPORTED, NOT_SUPPORTED, INCONCLUSIVE)]
     return {
         "verdict": verdict,
         **dict(zip(COUNTED, counts, strict=True)),
         "needs": "",
-        "needed": _NEEDED[pair.order.hold],
+        "needed": _say_needed(deciding),
+        "primary": f" by {show_name(paper, primary)} ({by_all} by all measures)" if primary else "",
         "upper": _say_side(paper, pair.upper),
         "lower": _say_side(paper, pair.lower),
         "by": pair.order.by,
     }
+
+
+def _say_needed(pairs: pd.DataFrame) -> str:
+    """How many comparisons must be supported in each order, "" where all must."""
+    counts = pairs.drop_duplicates("number").order.map(lambda order: _NEEDED[order.hold]).value_counts(sort=False)
+    if [*counts.index] == [_NEEDED["all"]]:
+        return ""
+    parts = [f"{needed} in {count} of {counts.sum()} groups" for needed, count in counts.items()]
+    return f", needed: {', '.join(parts) if counts.sum() > 1 else counts.index[0]}"
 
 
 def _settle(pairs: pd.DataFrame) -> str:
@@ -236,8 +248,12 @@ def write_claim(sides: pd.DataFrame) -> str:
 
 def say_deciding(row: Any) -> str:
     """The comparison that decides."""
+    if not row.upper:
+        return ""
     margin = f", margin {row.by:g}" if row.by else ""
-    return f"{row.upper}; should lie above {row.lower}{margin}" if row.upper else ""
+    if ": " not in row.upper:  # a number
+        return f"{row.lower}; should lie below {row.upper}{margin}"
+    return f"{row.upper}; should lie above {row.lower}{margin}"
 
 
 def say_verdict(row: Any) -> str:
@@ -245,4 +261,5 @@ def say_verdict(row: Any) -> str:
     if row.verdict == NOT_TESTED:
         return f"{NOT_TESTED}{'; needs ' if row.needs else ''}{row.needs}"
     compared = row.supported + row.not_supported + row.inconclusive
-    return f"{row.verdict}: {row.supported} of {compared}{row.needed}"
+    still_open = f", {row.inconclusive} inconclusive" if row.inconclusive else ""
+    return f"{row.verdict}: {row.supported} of {compared}{row.primary}{still_open}{row.needed}"

@@ -19,7 +19,7 @@ from nfqa.files.paths import copy_file, hash_file, lock_file, write_text
 from nfqa.interruption import RUN, SIGNALS, end_processes
 from reproduction.check import list_files
 from reproduction.keys import Key, Record, explain_staleness, hash_result, read_record
-from reproduction.notebooks import drop_answer, read_cells
+from reproduction.notebooks import drop_answer, read_cells, read_parameters
 from reproduction.place import Place
 
 warnings.filterwarnings("ignore", module="papermill|nbclient|jupyter_client|zmq")  # not the notebook's own
@@ -67,7 +67,7 @@ def make_artefact(place: Place, identifier: str) -> int:
             if key.asks:
                 stopped.touch()
             return 1
-    if not place.is_full:
+    if not place.is_full or read_parameters(Path(key.notebook))["artefact"] != identifier:
         drop_answer(scratch / "executed.ipynb")
     files = {f"{name}{ending}": path for ending, path in list_files(place.work, identifier).items()}
     files |= {"executed.ipynb": place.notebooks / f"{identifier}.ipynb"}

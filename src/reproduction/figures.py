@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # What a colour says in every figure: whose values they are. Series of one kind take PALETTE, which has none of these.
-OURS = "#1f6f8b"
-PUBLISHED = "#2b2f36"
-SAMPLE = "#c2752d"  # our values, the paper's, those of the bundled sample
+OURS = "#1f6f8b"  # values measured here
+PUBLISHED = "#2b2f36"  # the paper's
+SAMPLE = "#c2752d"  # values of the bundled sample
 STANDING_IN = "#8b3a62"  # values of other data or another model than the paper's row
-MUTED = "#9aa5b1"
-RULE = "#5b6470"  # what is beside the point, reference lines
+MUTED = "#9aa5b1"  # what is beside the point
+RULE = "#5b6470"  # reference lines
 PALETTE = ("#3f5ea8", "#6b8e23", "#d4a017", "#7b4b2a", "#d0679d", "#4d4d4d", "#5aa9d6", "#9b8fc7")
 ORIGINS = {"measured": OURS, "stand-in": STANDING_IN, "sample": SAMPLE, "paper": PUBLISHED}
 MARKERS = "osD^v<>P"

@@ -25,8 +25,8 @@ from reproduction.place import Place, find_place
 ASKED = ("judge", "generator")
 _ASKING = ("prompts", "decoding", "reading", "wrapping")
 _SETTINGS = ("seeds", "dtype", "max_tokens", "answers")  # of a run, beside roles, asking and parameters
-_LONGEST_VARIANT = 80
-_LONGEST_VALUE = 24  # characters of a folder's name before its hash; the hash tells them apart
+_LONGEST_VARIANT = 80  # characters of a folder's name before its hash, which distinguishes them
+_LONGEST_VALUE = 24  # characters of one value in it
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def build_site(place: Place) -> Path:
             for ending, path in sheet["files"].items():
                 shutil.copyfile(path, page.with_suffix(f".{ending}"))
             if sheet["page"] == sheet["stem"]:
-                cells = render_notebook(sheet["notebook"], place.root)
+                cells = render_notebook(sheet["notebook"], place.root, sheet["answer"])
                 notes = [each["artefact"].note for each in sheets if each["page"] == sheet["stem"]]
                 page.write_text(render("artefact.html", sheet=sheet, notes=notes, notebook=cells), encoding="utf-8")
         index = render("index.html", papers=papers, sheets=sheets, claims=claims, counts=counts)
@@ -118,11 +118,16 @@ class _Exporter(HTMLExporter):
         return MarkdownWithMath(_Renderer(allow_harmful_protocols=False, exclude_anchor_links=True)).render(source)
 
 
-def render_notebook(path: Path, root: Path) -> Markup:
-    """An executed notebook's cells as HTML without scripts and without folders of this machine."""
+def render_notebook(path: Path, root: Path, answer: str = "") -> Markup:
+    """An executed notebook's cells as HTML without scripts and without folders of this machine.
+
+    answer: the committed one, which may be newer than that of the run.
+    """
     text = path.read_text(encoding="utf-8").replace(str(root), ".")
     notebook = nbformat.reads(text, as_version=4)  # type: ignore[no-untyped-call]
     for number, cell in enumerate(notebook.cells):
+        if answer and ANSWER in cell.metadata.get("tags", []):
+            cell["source"] = f"**Answer.** {answer}"
         cell["id"] = f"cell-{number}"  # some are drawn at random, and pages must not change by themselves
     body, _ = _Exporter(template_name="basic").from_notebook_node(notebook)  # type: ignore[no-untyped-call]
     page = BeautifulSoup(body, "html.parser")

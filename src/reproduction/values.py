@@ -23,8 +23,8 @@ NUMBERS = ("value", "low", "high", "spread")
 COUNTS = ("n", "dropped")
 MEASURED = (*NUMBERS, *COUNTS, "resampled", "dropped_because", "origin", "signature")
 NAMES = ("question", "answer", "system")
-EXACT_DIGITS = 12
-MODEL_DIGITS = 6  # significant digits that survive another processor
+EXACT_DIGITS = 12  # significant digits of exact arithmetic that survive another processor
+MODEL_DIGITS = 6  # those of a model's floating point
 
 
 def name_keys(values: pd.DataFrame) -> list[str]:

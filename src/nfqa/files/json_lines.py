@@ -213,7 +213,7 @@ def _explain(error: ValidationError) -> str:
 
 
 def _describe(value: Any) -> str:
-    if value == {} or value == []:
+    if isinstance(value, Mapping | list) and not value:
         return "empty"
     if isinstance(value, Mapping | list):
         return "an object" if isinstance(value, Mapping) else "a list"

@@ -66,8 +66,8 @@ class Journal:
     def __init__(
         self, path: Path | None = None, *, run: str = "", committed: Journal | None = None, paid: bool = True
     ) -> None:
-        self.path = path and path.resolve()
-        self.run = run  # of two links to one file, each would have its own lock
+        self.path = path and path.resolve()  # of two links to one file, each would have its own lock
+        self.run = run
         self.committed = committed
         self._store = Store(self.path, "replies", paid, **_COLUMNS)
 

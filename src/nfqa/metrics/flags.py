@@ -74,13 +74,13 @@ HARMS: dict[str, tuple[str, ...]] = {
     NOT_ENGLISH: ("vectors", "detector", "pd", "coverage", "reader", "bertscore"),
     "one_word": (),
 }
-_RUN = 4
-_COVERED = 0.5  # words; share of the question's words
+_RUN = 4  # words
+_COVERED = 0.5  # share of the question's words
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # written without spaces: a letter counts as a word
 _WORD = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+")
 _MARK = re.compile(r"\[\[\s*\w{1,4}\s*\]\]")
-_ENGLISH_FROM = 0.15
-_FOREIGN_FROM = 0.2  # share of function words among words; of other letters among letters
+_ENGLISH_FROM = 0.15  # share of function words among words
+_FOREIGN_FROM = 0.2  # share of other letters among letters
 _READABLE = 10  # words from which the language is guessed
 # Of a list of keywords, chosen on the development half of ANTIQUE, where they catch 233 of 234 such attacks and none of
 # 3,755 answers; few function words alone caught nine of these, honest lists and terse answers of grades 0 to 3.

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from nfqa.judge.prompts import PromptSet
     from nfqa.models.embed import Embedder
 
-SIZE = 2000
-TOP = 10  # characters of a chunk, chunks of plain retrieval: DebateQA, section D.1
+SIZE = 2000  # characters of a chunk: DebateQA, section D.1
+TOP = 10  # chunks of plain retrieval: DebateQA, section D.1
 MOST = 9  # chunks that ReAct collects: section 7
-STEPS = 6
-EACH = 3  # of ReAct, and chunks of a search: ours, the paper names neither
+STEPS = 6  # of ReAct; the paper names no number
+EACH = 3  # chunks of a search; the paper names no number
 _STEP = re.compile(r"^\W*(?:(search)\b\W*(.*)|finish\b.*)$", re.IGNORECASE | re.MULTILINE)
 _THOUGHT = re.compile(r"^\W*thought\b\W*(.*)$", re.IGNORECASE | re.MULTILINE)
 Search = Callable[[Sequence[str]], pd.DataFrame]  # queries -> passages, the queries in the column question

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from nfqa.models.embed import Embedder
 
 _WORDS = (6, 60)  # of a sentence that can say something alone, and is no list or menu without a full stop
-_CANDIDATES = 40
-_EACH = 8  # sentences a question that may be points of view; of one document
-FEWEST = 3
-MOST = 5  # points of view: DebateQA leaves out questions with fewer; a question has 3.7 there on average
+_CANDIDATES = 40  # sentences per question that may be points of view
+_EACH = 8  # of these from one document
+FEWEST = 3  # points of view: DebateQA excludes questions with fewer
+MOST = 5  # points of view; a question of DebateQA has 3.7 on average
 _RELEVANCE = 0.3  # of nearness to the question beside what a statement covers
 _NEAR = 0.3  # cosine to the point of view from which a sentence may explain it
 

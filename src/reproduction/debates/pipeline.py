@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 Stage = tuple[pd.DataFrame, pd.DataFrame]
 DROPPED = ["unit", "item", "reason", "detail"]
 PARTS = ["id", "question", "view", "part", "document", "place", "text", "cosine"]  # of a sentence of a point of view
-KEPT = 5
-FEWEST_DOCUMENTS = 3  # documents a question: kept at most, needed: the paper's
+KEPT = 5  # documents per question at most: the paper's
+FEWEST_DOCUMENTS = 3  # documents per question that are needed: the paper's
 CHUNK = 2_000  # characters
 NEAR = 0.3  # cosine of a document's best chunk from which it is about the question: ours, and not tuned
 
