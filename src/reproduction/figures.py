@@ -6,6 +6,7 @@ import logging
 import textwrap
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,7 +17,6 @@ from nfqa.files.paths import write_atomically
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-    from matplotlib.collections import LineCollection
     from matplotlib.figure import Figure
 
 # What a colour says in every figure: whose values they are. Series of one kind take PALETTE, which has none of these.
@@ -155,28 +155,14 @@ def say_units(rows: pd.DataFrame) -> str:
     return f"95 % intervals over {' and '.join(words)}" if words else ""
 
 
-def label_points(
-    axes: Axes, points: pd.DataFrame, intervals: Sequence[LineCollection], show: Callable[..., str]
-) -> None:
-    """Write each point's name where it crosses the fewest intervals, points and names.
+def mark_points(axes: Axes, points: pd.DataFrame, show: Callable[..., str]) -> None:
+    """A mark of its own shape and colour for each point, named in the legend.
 
-    The figure must be laid out, as by `Figure.draw_without_rendering`: places are in pixels.
-    Args: points: columns x and y, by name; intervals: the lines of `Axes.errorbar`; show: how a name is shown.
+    Args: points: columns x and y, by name; show: how a name is shown.
     """
-    from matplotlib.transforms import Bbox
-
-    known = points.dropna()
-    locate = axes.transData.transform
-    taken = [Bbox(locate(line)) for lines in intervals for line in lines.get_segments() if len(line)]
-    taken += [Bbox([place - 9, place + 9]) for place in locate(known.to_numpy(np.float64))]
-    offsets = [((x, y), side) for y in (4, -11, 12, -19, 20, -27) for x, side in ((7, "left"), (-7, "right"))]
-    for name, point in known.iterrows():
-        style: dict[str, Any] = {"textcoords": "offset points", "fontsize": 8}
-        texts = [axes.annotate(show(name), point, offset, ha=side, **style) for offset, side in offsets]
-        crossed = [text.get_window_extent().count_overlaps(taken) for text in texts]
-        taken.append(texts.pop(crossed.index(min(crossed))).get_window_extent())
-        for text in texts:
-            text.remove()
+    styles = zip(cycle("os^Dv<>P*Xpd"), cycle(PALETTE))
+    for (name, point), (shape, colour) in zip(points.dropna().iterrows(), styles, strict=False):
+        axes.plot(point.x, point.y, shape, color=colour, ms=6, label=show(name))
 
 
 def add_note(figure: Figure, note: str) -> Figure:
