@@ -82,7 +82,7 @@ def draw_intervals(
     )
     lane = rows[by].map(series.index, na_action="ignore").groupby([rows.panel, rows[y]])  # among those of its row
     rows["lane"] = 0.6 * ((lane.rank(method="dense") - 0.5) / lane.transform("nunique") - 0.5)
-    lanes = len(series) if lane.nunique().max() > 1 else 1
+    lanes = max(int(lane.nunique().max()), 1)
     panels = dict(list(rows.groupby("panel", sort=False)))
     labels = {title: [each for each in every if not stacked or each in set(part[y])] for title, part in panels.items()}
     words = {label: textwrap.fill(str(label), 28) for label in every}
