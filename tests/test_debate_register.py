@@ -72,10 +72,10 @@ def test_the_printed_counts_agree_with_one_another(paper: Paper) -> None:
     assert round(share, 3) == counts["share_kept"]
 
 
-def test_the_paper_has_its_claims_the_three_that_matter_most_first(paper: Paper) -> None:
+def test_the_paper_has_its_claims_and_four_matter_most(paper: Paper) -> None:
     claims = list(paper.claims.values())
     assert len(claims) >= 20
-    assert [claim.headline for claim in claims] == [True] * 3 + [False] * (len(claims) - 3)
+    assert sum(claim.headline for claim in claims) == 4
     assert [claim.says for claim in claims if claim.stand_in and not claim.here] == []
 
 

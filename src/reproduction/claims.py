@@ -10,20 +10,26 @@ import numpy as np
 import pandas as pd
 
 from reproduction.compare import compare_published, say_conditions
-from reproduction.papers import STAND_IN, Claim, Order, Paper, show_name
+from reproduction.papers import (
+    INCONCLUSIVE,
+    NOT_SUPPORTED,
+    NOT_TESTED,
+    PROXY,
+    STAND_IN,
+    SUPPORTED,
+    Claim,
+    Order,
+    Paper,
+    show_name,
+)
 from reproduction.values import name_keys, query_rows, read_values, write_numbers
 
-SUPPORTED = "supported"
-NOT_SUPPORTED = "not supported"
-INCONCLUSIVE = "inconclusive"
-NOT_TESTED = "not tested"
 COUNTED = ["supported", "not_supported", "inconclusive"]
 _COLUMNS = [
     "claim", "says", "where", "stated", "kind", "bar", "headline", "apart", "side", "verdict", *COUNTED, "needs",
     "needed", "primary", "upper", "lower", "by", "stand_in",
 ]  # fmt: skip
 VERDICTS = [SUPPORTED, NOT_SUPPORTED, INCONCLUSIVE, NOT_TESTED]
-PROXY = "proxy"  # the side of a verdict on other data or with another model than the paper's
 MISSING = "missing"  # a comparison without a row or a value on one side
 SIDES = ["published numbers", "measured here", PROXY]
 APART = "Definitions, and what this project read off figures"

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from reproduction.claims import INCONCLUSIVE, NOT_SUPPORTED, NOT_TESTED, PROXY, SUPPORTED
 from reproduction.compare import say_conditions
-from reproduction.papers import STAND_IN, Paper
+from reproduction.papers import INCONCLUSIVE, NOT_SUPPORTED, NOT_TESTED, PROXY, STAND_IN, SUPPORTED, Paper
 from reproduction.values import name_keys, query_rows, write_numbers
 
 _SIDES = {"above": operator.gt, "below": operator.lt}

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]+$")]
 Role = Literal["embedder", "judge", "generator", "evaluator"]
 DEBATEQA = "debateqa"  # the value of QUESTIONS, and of a notebook's parameter, that names DebateQA's own questions
+SUPPORTED = "supported"  # a verdict, as the next three
+NOT_SUPPORTED = "not supported"
+INCONCLUSIVE = "inconclusive"
+NOT_TESTED = "not tested"
+PROXY = "proxy"  # the side of a verdict on other data or with another model than the paper's
 STAND_IN = "stand-in"  # the origin of what is measured on other data or with another model than the paper's row
 OURS = r"Measured here: (-?[0-9]+\.?([0-9]*))"  # how the reason of a difference begins: it excuses no other number
 # columns of papers/*.csv that tell nothing of how ours is found: all others are conditions of a row of results
