@@ -112,10 +112,10 @@ def test_the_released_format_is_scored(place: Checkout, tmp_path) -> None:
 
 def test_a_quick_run_changes_nothing_committed_and_is_checked_reported_and_drawn(place: Checkout) -> None:
     for command, words in (
-        ("run linkage/figure_02 debateqa/table_10", "0 fresh, 0 failed"),
-        ("status linkage/figure_02 debateqa/table_10", "fresh"),
-        ("figures linkage/figure_02", "1 figures drawn"),
-        ("status linkage/figure_02", "fresh"),
+        ("run linkage/figure_07 debateqa/table_10", "0 fresh, 0 failed"),
+        ("status linkage/figure_07 debateqa/table_10", "fresh"),
+        ("figures debateqa/table_10", "1 figures drawn"),
+        ("status debateqa/table_10", "fresh"),
         ("check", "nothing to compare"),
         ("report", "report: build/quick/site/index.html"),
     ):

@@ -19,7 +19,7 @@ SMALLEST = {"limit": QUICK_LIMIT // 2, "resamples": 50}
 QUICK = {"DATA": "sample", "PROFILE": "quick"}
 PARTS = 6  # of all notebooks, so that several processes share them
 KINDS = ["linkage/table_01", "linkage/table_09", "debateqa/equation_07", "debateqa/figure_02"]
-MORE_KINDS = ["linkage/table_03", "linkage/figure_02", "linkage/judge_health", "debateqa/figure_03"]
+MORE_KINDS = ["linkage/table_03", "linkage/figure_07", "linkage/judge_health", "debateqa/figure_03"]
 
 
 @pytest.fixture
