@@ -32,6 +32,10 @@ COUNTS = {"linkage": ANSWERS, "rouge": ANSWERS, "bertscore": 1_000, "da": 1_000,
 MEMORY = [("rouge", 1_000), ("rouge", 10_000), ("rouge", 100_000), ("da", 1_000), ("da", 10_000)]
 RUN = """
 import json, resource, sys, nfqa
+cores = int(sys.argv[5])
+if cores:
+    import ray
+    ray.init(num_cpus=cores, log_to_driver=False, include_dashboard=False)
 nfqa.score(sys.argv[1], sys.argv[2], sys.argv[3].split(","), progress=False, **json.loads(sys.argv[4]))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
@@ -55,11 +59,14 @@ def write_answers(path: Path, answers: int, words: int, *, views: bool = False) 
     return path
 
 
-def run(path: Path, methods: str, **how: Any) -> dict[str, float]:
-    """Seconds and megabytes of a process that scores the file, start and models included."""
+def run(path: Path, methods: str, *, cores: int = 0, **how: Any) -> dict[str, float]:
+    """Seconds and megabytes of a process that scores the file, start and models included.
+
+    Args: cores: of Ray, each with a worker; 0 for this process alone.
+    """
     with tempfile.TemporaryDirectory() as out:
         started = time.perf_counter()
-        command = [sys.executable, "-c", RUN, str(path), out, methods, json.dumps(how)]
+        command = [sys.executable, "-c", RUN, str(path), out, methods, json.dumps(how), str(cores)]
         environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         seconds = time.perf_counter() - started
@@ -76,7 +83,7 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"{machine['cpu']}, {machine['cores']} cores, Python {machine['python']}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        whole = write_answers(folder / "whole.jsonl", ANSWERS // scale, 100)
+        whole = write_answers(folder / "whole.jsonl", 4 * ANSWERS // scale, 100)
         found: dict[str, Any] = {}
         for method, count in COUNTS.items():
             file = write_answers(folder / f"{method}.jsonl", count // scale, 100, views=method == "pd")
@@ -85,11 +92,10 @@ def main(arguments: list[str] | None = None) -> int:
         found["memory"] = []
         for method, size in MEMORY:
             file = write_answers(folder / f"{size}.jsonl", max(size // scale, PER_QUESTION), 10)
-            row = run(file, method, shard=50) | {"answers": size // scale, "method": method}
+            row = run(file, method) | {"answers": size // scale, "method": method}
             found["memory"].append(row)
             print(f"{method}: {size // scale:,} answers of 10 words in {row['megabytes']:.0f} MB")
-        shard = max(1, ANSWERS // scale // PER_QUESTION // 40)
-        ray = [run(whole, "rouge", engine="ray", workers=n, shard=shard) for n in (1, 2)]
+        ray = [run(whole, "rouge", engine="ray", cores=cores) for cores in (1, 2)]
         found["ray"] = {"one": ray[0], "two": ray[1], "ratio": ray[0]["between_parts"] / ray[1]["between_parts"]}
         print(f"ray: rouge by two workers {found['ray']['ratio']:.2f} times as fast as by one")
     held = {

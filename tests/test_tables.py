@@ -56,7 +56,7 @@ def test_a_table_is_read_as_the_same_json_lines(
     same = read_answers(write(tmp_path / "my.jsonl", "\n".join(map(json.dumps, SAME))))
     for frame in ("answers", "references", "views"):
         pd.testing.assert_frame_equal(getattr(dataset, frame), getattr(same, frame))
-    assert (dataset.questions, dataset.excluded, dataset.warnings) == (same.questions, same.excluded, same.warnings)
+    assert (dataset.questions, dataset.warnings) == (same.questions, same.warnings)
     assert len(dataset.answers) == 3
 
 

@@ -18,7 +18,6 @@ import nfqa
 from nfqa.cli import main
 from nfqa.files.answers import read_answers
 from nfqa.files.code import is_refusal
-from nfqa.files.parts import read_note
 from nfqa.files.paths import write_atomically, write_text
 
 LINE = {"id": "q", "question": "Is it salt?", "references": ["Salt.", "No."], "answers": ["Rivers carry it there."]}
@@ -105,27 +104,19 @@ def test_an_empty_folder_is_used(here: Path, hidden: str) -> None:
     assert (here / "out" / "summary.csv").is_file()
 
 
-@pytest.mark.parametrize("name", ["rouge-000000.parquet", "rouge-000007.parquet", "foo.parquet"])
-def test_a_table_of_a_user_among_the_parts_stays(here: Path, name: str) -> None:
+def test_files_of_a_user_among_the_parts_stay_and_are_not_read(here: Path) -> None:
     score("answers.jsonl")
-    path = here / "out" / "parts" / name
-    pd.DataFrame({"mine": [1]}).to_parquet(path)
-    before = list_files(here)
-    with pytest.raises(ValueError, match=rf"parts/{name}: is no part .*nfqa.*; move it"):
-        score("answers.jsonl")
-    assert list_files(here) == before
-    path.unlink()
-    score("answers.jsonl")
-
-
-def test_a_copy_of_a_part_under_another_name_stays(here: Path) -> None:
-    score("answers.jsonl")
+    rows = len(pd.read_parquet(here / "out" / "scores.parquet"))
     parts = here / "out" / "parts"
+    (made,) = parts.iterdir()
     (parts / ".mine.parquet").write_text("mine")
-    (parts / "copy of rouge.parquet").write_bytes((parts / "rouge-000000.parquet").read_bytes())
+    (parts / "copy of rouge.parquet").write_bytes(made.read_bytes())
+    pd.DataFrame({"mine": [1]}).to_parquet(parts / "rouge-000000.parquet")
     before = list_files(parts)
+    (here / "answers.jsonl").write_text(json.dumps(LINE | {"id": "other"}))
     score("answers.jsonl")
-    assert list_files(parts) == before
+    assert list_files(parts).items() > before.items()
+    assert len(pd.read_parquet(here / "out" / "scores.parquet")) == rows
 
 
 @pytest.mark.parametrize("name", ["summary.csv", "scores.csv", "differences.csv", "skipped.csv", "warnings.csv"])
@@ -144,33 +135,18 @@ def test_an_output_that_a_user_edited_or_wrote_stays(here: Path, name: str) -> N
 
 
 def test_an_output_that_is_edited_during_a_run_stays(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from nfqa import scoring
+    made = pd.DataFrame.to_parquet
 
-    def write(path: Path, *items: Any) -> None:
-        made(path, *items)
+    def write(frame: pd.DataFrame, path: Path, **options: Any) -> None:
+        made(frame, path, **options)
         (here / "out" / "summary.csv").write_text("edited")
 
     score("answers.jsonl")
-    made = scoring.write_table
-    monkeypatch.setattr(scoring, "write_table", write)
+    monkeypatch.setattr(pd.DataFrame, "to_parquet", write)
     (here / "answers.jsonl").write_text(json.dumps(LINE | {"id": "other"}))
     with pytest.raises(ValueError, match=r"summary\.csv: was edited"):
         score("answers.jsonl")
     assert (here / "out" / "summary.csv").read_text() == "edited"
-
-
-def test_a_folder_without_a_list_of_its_outputs_is_resumed_when_its_tables_are_away(here: Path) -> None:
-    """As one of an earlier version, or a copy of its visible files: whether its tables were edited can't be told."""
-    score("answers.jsonl")
-    (here / "out" / ".nfqa").unlink()
-    parts = list_files(here / "out" / "parts")
-    with pytest.raises(ValueError, match="was edited, or is not nfqa's; move it elsewhere"):
-        score("answers.jsonl")
-    for file in (here / "out").glob("*.csv"):
-        file.unlink()
-    score("answers.jsonl")
-    assert list_files(here / "out" / "parts") == parts
-    assert set(read_note(here / "out" / "parts" / "rouge-000000.parquet")) > {"part", "source"}
 
 
 def test_what_a_user_s_files_gave_outlives_cleaning(tmp_path: Path) -> None:

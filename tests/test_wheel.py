@@ -104,7 +104,9 @@ def test_a_template_is_written_and_a_file_of_each_kind_scored(installed: Install
         done = installed.run("nfqa", "score", name, *settings)
         assert done.returncode == 0, done.stderr
         *tables[name], where = done.stdout.splitlines()
-        assert where == f"in {name}-scores/: differences.csv, parts, scores.csv, summary.csv, warnings.csv"
+        assert (
+            where == f"in {name}-scores/: differences.csv, parts, scores.csv, scores.parquet, summary.csv, warnings.csv"
+        )
         assert "questions_graded_by_place 1" in next(line for line in tables[name] if line.startswith("warnings: "))
         assert tables[name][0].split() == ["mean", "(questions)", "all", "together", "careful", "hasty"]
     labels = [line.partition("  ")[0] for line in tables["my.jsonl"][1:10]]

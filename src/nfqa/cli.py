@@ -48,10 +48,7 @@ _SCORE: dict[str, dict[str, Any]] = {
         "help": "tokens that a language model may write as a verdict, with its reasoning; by default 512",
         "type": int,
     },
-    "--engine": {"help": "local (default), ray or ray:ADDRESS"},
-    "--workers": {"help": "number of Ray workers; by default one per core or GPU", "type": int},
-    "--gpus": {"help": "GPUs per Ray worker, such as 0.5", "type": float},
-    "--shard": {"help": "questions per part; by default 1000", "type": int},
+    "--engine": {"help": "local (default), ray or ray:ADDRESS, with a worker per GPU or core"},
     "--skip-bad": {"help": "skip invalid lines and list them in skipped.csv", "action": "store_true"},
     "--dry-run": {"help": "estimate time and cost; score nothing", "action": "store_true"},
 }

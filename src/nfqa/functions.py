@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
+
+from nfqa.kernels.texts import name_lack
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,9 +35,8 @@ class Frames:
     answers: dataset, question (its name), answer (its id), system ("" for none), text, grade (0 to 3, or NaN).
     references: dataset, question, reference, place (1 is best), text, grade. views: dataset, question, view,
     point_of_view, explanation, stance, text (the first two). texts_by_name: each question's text by its name.
-    warnings: what was excluded, corrected or is worth knowing, counted by name. unscored: answers that say nothing, as
-    answers, without text, with missing (why) and answers_before (their number); scores have a row for each.
-    Where you replace answers by fewer, replace these too.
+    warnings: what was corrected or is worth knowing, counted by name.
+    An answer whose text says nothing stays, and has a row of scores with the reason in `missing`.
     """
 
     answers: pd.DataFrame
@@ -43,14 +44,18 @@ class Frames:
     views: pd.DataFrame
     texts_by_name: dict[str, str]
     warnings: dict[str, int] = field(default_factory=dict)
-    unscored: pd.DataFrame | None = None
+
+    @cached_property
+    def readable(self) -> pd.DataFrame:
+        """The answers that say something."""
+        return self.answers[self.answers.text.map(name_lack) == ""]
 
     @cached_property
     def flags(self) -> pd.DataFrame:
         """question, answer, flags: why not to trust an answer's scores, "" for no reason known."""
         from nfqa.metrics.flags import flag_frames
 
-        return flag_frames(self.answers, self.references, self.views, self.texts_by_name)
+        return flag_frames(self.readable, self.references, self.views, self.texts_by_name)
 
     def __repr__(self) -> str:
         frames = {"answers": self.answers, "references": self.references, "points of view": self.views}
@@ -58,20 +63,22 @@ class Frames:
         return f"Frames({counts}{''.join(f'; {name}: {count:,}' for name, count in self.warnings.items())})"
 
 
-def finish_scores(frames: Frames, score: Callable[[pd.DataFrame], pd.DataFrame], english: bool = True) -> pd.DataFrame:
-    """The scores of the answers, one row each or several, with grades and flags, signed by how texts were changed.
+def finish_scores(frames: Frames, scores: pd.DataFrame, *, english: bool = True) -> pd.DataFrame:
+    """Scores of the readable answers, with grades and flags, and a row for each answer that says nothing.
 
-    Args: english: whether what scores reads English alone.
+    Args: scores: dataset, question, answer, system, metric, score, missing, signature, and what else describes them;
+        english: whether what scored them reads English alone.
     """
     from nfqa.metrics.flags import add_flags
-    from nfqa.metrics.grades import add_unscored
+    from nfqa.metrics.grades import add_unreadable
     from nfqa.metrics.references import sign_texts
 
-    scores = score(frames.answers.assign(**{"row of answer": range(len(frames.answers))}))
-    grades = frames.answers.grade.to_numpy()[scores.pop("row of answer")]
-    scores.insert(scores.columns.get_loc("system") + 1, "grade", grades)
+    keys = ["dataset", "question", "answer"]
+    if "grade" not in scores:
+        grades = scores[keys].merge(frames.answers[[*keys, "grade"]], on=keys, how="left")
+        scores.insert(scores.columns.get_loc("system") + 1, "grade", grades.grade.to_numpy())
     scores = sign_texts(add_flags(scores.astype({"missing": str}), frames.flags, english), frames.warnings)
-    return add_unscored(scores, frames.answers, frames.unscored)
+    return add_unreadable(scores, frames.answers)
 
 
 def read(
@@ -91,7 +98,7 @@ def read(
         where none is graded); views: question, text (or point_of_view, explanation); keep: columns to take along.
     Returns: frames with the columns of `Frames`. A question without an id is named by its line in a file, else by its
         text; an answer by its system, as x-1, x-2 where x wrote several. Thinking before a text is removed,
-        blanks are plain; an answer that then says nothing is excluded. `warnings` counts it all, and what isn't read.
+        blanks are plain; an answer that says nothing else is not scored. `warnings` counts it all, and what isn't read.
     Raises: ValueError naming file and line, or frame and row, and the field that is missing, misspelt or doesn't fit.
     """
     from nfqa.files.answers import read_answers, read_frames
@@ -120,7 +127,7 @@ def read(
         answers = read_answers(answers, questions, keep=keep)
     dataset = answers if isinstance(answers, QuestionSet) else read_frames(answers, references, views, keep=keep)
     frames = (dataset.answers, dataset.references, dataset.views)
-    return Frames(*frames, dataset.texts_by_name, dataset.warnings, dataset.unscored)
+    return Frames(*frames, dataset.texts_by_name, dataset.warnings)
 
 
 def perspective_diversity(
@@ -157,7 +164,7 @@ def perspective_diversity(
     if share:
         options["questions"] = inputs.texts_by_name
     english = model.spec.kind in ("embedded", "package")
-    return finish_scores(inputs, lambda answers: score_diversity(answers, inputs.views, model, **options), english)
+    return finish_scores(inputs, score_diversity(inputs.readable, inputs.views, model, **options), english=english)
 
 
 def coverage(
@@ -203,7 +210,7 @@ def coverage(
         chosen = open_embedder(embedder) if reader == "embedded" else open_reader()
     with open_judge(chosen, prompts, journal, max_tokens=max_tokens) as model:
         english = not isinstance(model, LanguageJudge)
-        scores = finish_scores(inputs, lambda answers: score_coverage(answers, inputs.views, model), english)
+        scores = finish_scores(inputs, score_coverage(inputs.readable, inputs.views, model), english=english)
     keys = ["dataset", "question", "view"]
     with_texts = scores.merge(inputs.views[[*keys, "point_of_view"]], on=keys, how="left", validate="m:1")
     return with_texts.fillna({"point_of_view": ""})
@@ -239,11 +246,10 @@ def linkage(
     Source: LINKAGE, equations 1 to 5. Differs from: it, in that the embedded judge is vectors in place of a language
         model, without its few solved examples, and that the prompts are this project's.
     """
-    from nfqa.metrics.flags import add_flags, judge_guarded
-    from nfqa.metrics.grades import add_unscored
+    from nfqa.metrics.flags import judge_guarded
     from nfqa.metrics.judging import JudgeMethod, LanguageJudge, judge_by_language_model
     from nfqa.metrics.listwise import make_zero_shot, read_trained
-    from nfqa.metrics.references import gather_draws, sign_texts
+    from nfqa.metrics.references import gather_draws
     from nfqa.metrics.systems import complete_scores
     from nfqa.opening import open_embedder, open_judge, refuse_for_embedded
 
@@ -251,7 +257,7 @@ def linkage(
         raise ValueError(f"method is {method!r}; expected one of {', '.join(get_args(JudgeMethod))}")
     refuse_for_embedded(judge, method=(method, "listwise"), prompts=(prompts, "own"), max_tokens=(max_tokens, None))
     inputs = read(frames) if method == "pointwise" else _read_with(frames, "references", "references")
-    draws = gather_draws(inputs.answers, inputs.references, inputs.texts_by_name, ungraded=method == "pointwise")
+    draws = gather_draws(inputs.readable, inputs.references, inputs.texts_by_name, ungraded=method == "pointwise")
     if judge in ("embedded", "embedded:trained", "embedded:zero_shot"):
         judge = make_zero_shot() if judge == "embedded:zero_shot" else read_trained(open_embedder(embedder))
     by_model = isinstance(judge, str | LanguageJudge)
@@ -263,9 +269,8 @@ def linkage(
         both = judge_guarded(draws, judge, open_embedder(embedder))
         ranks = -both[both.output == "rank"].score.to_numpy()
         verdicts = both[both.output == "score"].assign(rank=ranks).drop(columns="output")
-    scores = complete_scores(verdicts, inputs.answers, missing="needs references").fillna({"guarded": "", "note": ""})
-    scores = add_flags(scores.astype({"missing": str, "rank": "Int64"}), inputs.flags, english=not by_model)
-    return add_unscored(sign_texts(scores, inputs.warnings), inputs.answers, inputs.unscored)
+    scores = complete_scores(verdicts, inputs.readable, missing="needs references").fillna({"guarded": "", "note": ""})
+    return finish_scores(inputs, scores.astype({"rank": "Int64"}), english=not by_model)
 
 
 def dispute_awareness(
@@ -302,12 +307,9 @@ def dispute_awareness(
     refuse_for_embedded(judge, prompts=(prompts, "own"), max_tokens=(max_tokens, None))
     with open_judge(judge, prompts, journal, max_tokens=max_tokens) as opened:
         inputs = read(frames)
-        texts = inputs.answers.question.map(inputs.texts_by_name)
-        return finish_scores(
-            inputs,
-            lambda answers: score_awareness(answers.assign(question_text=texts), opened),
-            english=isinstance(opened, Detector),
-        )
+        texts = inputs.readable.question.map(inputs.texts_by_name)
+        scores = score_awareness(inputs.readable.assign(question_text=texts), opened)
+        return finish_scores(inputs, scores, english=isinstance(opened, Detector))
 
 
 def answer_questions(

@@ -1,22 +1,20 @@
-"""What a file of answers is scored by, and where its parts go."""
+"""What a file of answers is scored by, and where its scores go."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from nfqa.files.answers import join_questions
+from nfqa.files.answers import read_chunks
 from nfqa.files.code import hash_maker
 from nfqa.files.json_lines import suggest
-from nfqa.files.parts import Part, cut_file, read_note
-from nfqa.files.paths import OUTPUTS, hash_file, refuse_edited, start_outputs, write_output
+from nfqa.files.paths import OUTPUTS, hash_file, refuse_edited
+from nfqa.files.records import QuestionSet
 from nfqa.kernels.texts import replace_surrogates
 from nfqa.metrics.dispute_detector import HEAD
 from nfqa.models.loading import read_precision
@@ -24,9 +22,8 @@ from nfqa.models.reader import Reader, find_reader, open_reader
 from nfqa.models.roles import SMOLLM2, identify_role, is_installed, parse_role, say_install
 from nfqa.opening import find_prompts
 
-SUMMARIES = ("summary.csv", "scores.csv", "differences.csv", "skipped.csv", "warnings.csv")  # beside the parts
-_PART = re.compile(r"([a-z_]+)-(\d{6,})\.parquet")
-_HALF_WRITTEN = re.compile(rf"\.{_PART.pattern}\.\w+\.parquet")
+TABLES = ("scores.parquet", "scores.csv", "summary.csv", "differences.csv", "skipped.csv", "warnings.csv")
+QUESTIONS_AT_ONCE = 100  # scored and kept together: what is lost where a run is killed
 _PACKAGES = ("numpy", "sentence-transformers", "torch", "transformers")
 
 
@@ -69,10 +66,10 @@ def find_needing_smollm2(evaluator: str, judge: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Job:
-    """What every part of a file is scored by, and where to; paths are absolute.
+    """What a file is scored by, and where to; paths are absolute.
 
-    Args: warnings: what was counted before the file was cut; joined: the name of the file where it is made of two;
-        max_tokens: what a language model may write as a verdict.
+    Args: questions: the file of the questions, where the answers are in DebateQA's released format; max_tokens: what
+        a language model may write as a verdict.
     Raises: ValueError for an unknown method, or one that needs a language model as judge.
     """
 
@@ -84,8 +81,7 @@ class Job:
     embedder: str
     prompts: str
     skip_bad: bool
-    warnings: Mapping[str, int] = field(default_factory=dict)
-    joined: str = ""
+    questions: Path | None = None
     max_tokens: int | None = None
     reader: str = field(init=False)  # of coverage and D.A.; decided once, the same on every machine of a cluster
 
@@ -114,25 +110,13 @@ class Job:
             raise ValueError(f"{self.out}: is a file; name a folder with --out")
         if replace_surrogates(str(self.out)) != str(self.out):
             raise ValueError(f"{self.out}: its path is not UTF-8; name another folder with --out")
-        names = sorted(path.name for path in self.out.glob("*"))
-        in_use = [name for name in names if not name.startswith(".")]
-        parts = (self.out / "parts").glob("*.parquet")
-        if OUTPUTS in names or any("part" in read_note(file) for file in parts):  # a copy has parts, and no list
-            for name in SUMMARIES:
+        in_use = sorted(path.name for path in self.out.glob("[!.]*"))
+        if (self.out / OUTPUTS).exists():
+            for name in TABLES:
                 refuse_edited(self.out / name)
         elif in_use:
             listed = ", ".join(in_use[:3])
             raise ValueError(f"{self.out}: holds {listed}, which are not nfqa's; name another folder with --out")
-
-    def join(self, questions: Path, folder: Path) -> Job:
-        """The job of the answers written beside their questions into `folder`. Raises: as `join_questions`."""
-        lines, counts = join_questions(self.path, questions)
-        both = "\n".join(os.path.relpath(file, self.out) for file in (self.path, questions.resolve()))
-        name = f"{self.path.stem}-{hashlib.sha256(os.fsencode(both)).hexdigest()[:8]}.jsonl"
-        start_outputs(folder)
-        with write_output(folder / name) as scratch:  # of these two files alone
-            scratch.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
-        return replace(self, path=folder / name, warnings=counts, joined=name)
 
     @property
     def has_embedded_judge(self) -> bool:
@@ -144,56 +128,36 @@ class Job:
         """Whether D.A. is by SmolLM2's reader: no other language model judges."""
         return self.reader != ""
 
-    @property
-    def source(self) -> str:
-        """The file from the folder of its scores, so that both may be moved together."""
-        return self.joined or os.path.relpath(self.path, self.out)
-
     def list_metrics(self, method: str) -> list[str]:
         """The metrics of a method; LINKAGE's is named after the kind of judge."""
         if method == "linkage":
             return ["embedded_judge" if self.has_embedded_judge else "listwise"]
         return list(METHODS[method].labels)
 
-    def cut(self, size: int) -> list[Part]:
-        """The parts of the file.
+    def read_chunks(self, skipped: list[str]) -> Iterator[QuestionSet]:
+        """The file's questions, a hundred at a time.
 
-        Raises: as `cut_file`; ValueError where the folder holds scores of another file, or a table among its parts
-            that is none.
+        Args: skipped: takes what is wrong with each line that is skipped; without `skip_bad` the first is refused.
         """
-        parts = list(cut_file(self.path, size))
-        for file in (self.out / "parts").glob("[!.]*.parquet"):
-            note = read_note(file)
-            if not note:
-                raise ValueError(f"{file}: is no part of nfqa's scores; move it elsewhere")
-            if (source := note.get("source", self.source)) != self.source:
-                other = os.path.normpath(self.out / source)
-                raise ValueError(f"{self.out}: holds scores of {other}; name another folder with --out")
-        return parts
+        taken = skipped if self.skip_bad else None
+        return read_chunks(self.path, QUESTIONS_AT_ONCE, questions=self.questions or "", skipped=taken)
 
-    def list_surplus(self, parts: Sequence[Part]) -> Iterator[Path]:
-        """Tables of scores that belong to no part, as of a longer file, and what a killed run left half-written."""
-        for file in (self.out / "parts").glob("*.parquet"):
-            name = _PART.fullmatch(file.name)
-            note = read_note(file)
-            if _HALF_WRITTEN.fullmatch(file.name):
-                yield file
-            if not name or "part" not in note:
-                continue
-            method = name[1]
-            number = int(name[2])
-            if number >= len(parts) or (method not in self.methods and note["part"] != parts[number].digest):
-                yield file
+    def find_part(self, method: str, chunk: str, *, unsettled: bool = False) -> Path:
+        """The file that keeps the scores of a chunk, by its sha256, by one method.
 
-    def find(self, method: str, number: int) -> Path:
-        """The file of a part's scores."""
-        return self.out / "parts" / f"{method}-{number:06}.parquet"
-
-    def sign(self, method: str, part: Part) -> str:
-        """What a part's scores depend on; they are computed again where it changes."""
+        Its name holds a hash of all that they depend on: texts, models, code, packages and precision. Scores that a
+        server failed to give, and may give the next time, are `unsettled`.
+        """
         roles = [self._identities[role] for role in METHODS[method].roles]
         made_by = hash_maker("nfqa.scoring", packages=_PACKAGES)
-        return json.dumps([part.digest, part.first, method, *roles, self.skip_bad, read_precision(""), made_by])
+        depends_on = json.dumps([chunk, method, *roles, read_precision(""), made_by])
+        digest = hashlib.sha256(depends_on.encode()).hexdigest()[:32]
+        ending = ".unsettled.parquet" if unsettled else ".parquet"
+        return self.out / "parts" / f"{method}-{digest}{ending}"
+
+    def list_missing(self, chunk: str) -> list[str]:
+        """The methods by which a chunk has no settled scores yet."""
+        return [method for method in self.methods if not self.find_part(method, chunk).exists()]
 
     @cached_property
     def _identities(self) -> dict[str, str]:
@@ -210,7 +174,3 @@ class Job:
         """The language model, and what it may write where that is not the default."""
         identity = identify_role("judge", self.judge)
         return identity if self.max_tokens is None else f"{identity}|max{self.max_tokens}"
-
-    def list_missing(self, part: Part) -> list[str]:
-        """The methods that a part has no scores by, or older ones."""
-        return [m for m in self.methods if read_note(self.find(m, part.number)).get("made_from") != self.sign(m, part)]

@@ -1,28 +1,29 @@
-"""Scores of a file of answers of any size: it is cut into parts, each scored by itself, in this process or by Ray."""
+"""Scores of a file of answers of any size: a hundred questions at a time, in this process or by Ray's workers."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections import ChainMap, Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import asdict, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tqdm import tqdm
 
 from nfqa import functions
-from nfqa.files.answers import read_part
+from nfqa.files.answers import LACKS, say_expected
 from nfqa.files.code import is_refusal
-from nfqa.files.parts import Part, read_note, write_table
-from nfqa.files.paths import lock_file, refuse_edited, start_outputs, write_output
+from nfqa.files.paths import lock_file, refuse_edited, start_outputs, write_atomically, write_output
+from nfqa.files.records import QuestionSet
 from nfqa.files.tables import escape_formula
-from nfqa.job import LABELS, METHODS, Job
+from nfqa.job import LABELS, METHODS, TABLES, Job
 from nfqa.judge.asking import Tally, merge_tallies
+from nfqa.kernels.texts import name_lack
 from nfqa.models.chat import UNSETTLED
 from nfqa.models.roles import SMOLLM2, is_installed
 from nfqa.opening import open_embedder, open_evaluator, open_judge
@@ -39,91 +40,84 @@ _TEXTS = (
     "flags", "signature",
 )  # fmt: skip
 _NUMBERS = {"grade": "float", "score": "float", "rank": "Int64", "probability": "float"}
-_MOST_ROWS = 100_000  # of scores.csv; parts hold all
+_MOST_ROWS = 100_000  # of scores.csv; scores.parquet holds all
 _TRIED = 16  # questions, to tell how long all will take
 _WRITTEN = 12  # tokens that a judge writes, about: a bare verdict
+_RESUME = "run the same command to resume"
+_Work = tuple[QuestionSet, list[str]]  # a chunk and the methods that it lacks
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a file holds: the sha256 and the number of questions of each chunk, counts, and what was skipped."""
+
+    chunks: list[tuple[str, int]]
+    counts: Counter[str]
+    skipped: list[str]
+
+
+class Outcome(NamedTuple):
+    """What a chunk came to: its questions times the methods, and what is wrong, "" for nothing."""
+
+    steps: int
+    error: str
 
 
 class Worker:
-    """Scores parts, one after the other; models are opened once.
+    """Scores chunks, one after the other; models are opened once.
 
-    Args: note: is told a method's name when it begins, with 0, and when it ends, with the lines that it has scored.
+    Args: dry: ask no language model; keep: whether verdicts go to a journal, which one process at a time may use; note:
+        is told a method's name when it begins, with 0, and when it ends, with the questions that it has scored.
     """
 
-    def __init__(self, job: Job, *, dry: bool = False, note: Callable[[str, int], None] = lambda *_: None) -> None:
+    def __init__(
+        self, job: Job, *, dry: bool = False, keep: bool = True, note: Callable[[str, int], None] = lambda *_: None
+    ) -> None:
         self.job = job
         self.dry = dry
+        self._keep = keep
         self._open = ExitStack()
         self._note = note
 
-    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
-        """Score a part by the methods that it lacks. What is wrong is returned: Ray would wrap an exception."""
-        part = Part(**row)
-        job = self.job
-        skipped: list[str] | None = [] if job.skip_bad else None
-        advice = "correct the line, or skip it with --skip-bad, and "
+    def score_chunk(self, chunk: QuestionSet, methods: list[str]) -> Outcome:
+        """Score a chunk by some methods, and keep each table. What is wrong is returned, as Ray would wrap it."""
+        frames = functions.read(replace(chunk, warnings={}))  # how texts were changed is said of the whole file
         try:
-            answered = read_part(job.path, part, skipped)
-            frames = functions.read(answered)
-            advice = ""
-            flags = frames.flags["flags"]
-            flagged = "flag " + flags[flags != ""].str.split("; ").explode()
-            of_part = {
-                "part": part.digest, "source": job.source, "skipped": skipped or [],
-                "warnings": answered.warnings | flagged.value_counts().to_dict(),
-            }  # fmt: skip
-            for method in (methods := job.list_missing(part)):
+            for method in methods:
                 self._note(method, 0)
                 scores = self.score(method, frames)
-                late = scores.missing.isin(UNSETTLED).any()  # asked again by the next run
-                texts = scores.melt("metric", ["note", "guarded"], value_name="text").query("text != ''")
-                note = of_part | {
-                    "made_from": "" if late else job.sign(method, part), "rows": len(scores),
-                    "of_rows": (texts.metric + ": " + texts.text).value_counts().to_dict(),
-                    "signatures": scores[scores.signature != ""].groupby("metric").signature.first().to_dict(),
-                }  # fmt: skip
-                write_table(job.find(method, part.number), scores, note)
-                self._note(method, part.lines)
+                unsettled = bool(scores.missing.isin(UNSETTLED).any())  # asked again by the next run
+                with write_atomically(self.job.find_part(method, chunk.sha256, unsettled=unsettled)) as scratch:
+                    scores.to_parquet(scratch, index=False, compression="zstd")
+                self._note(method, len(chunk.questions))
         except (ValueError, OSError) as error:
             if not is_refusal(error):
                 raise
-            saved = "Finished parts are saved; " if any((job.out / "parts").glob("*.parquet")) else ""
-            advice = f"{saved}{advice}run the same command to resume."
-            return {"steps": 0, "error": f"{error}. {advice[0].upper()}{advice[1:]}"}
+            return Outcome(0, f"{error}. Finished parts are saved; {_RESUME}.")
         finally:
             self.forget()
-        return {"steps": part.lines * len(methods), "error": ""}
+        return Outcome(len(methods) * len(chunk.questions), "")
 
     def score(self, method: str, frames: functions.Frames) -> pd.DataFrame:
-        """A row per answer, those excluded too, and metric of the method; of coverage a row per point of view."""
+        """A row per answer and metric of the method; of coverage a row per point of view."""
         import pandas as pd
 
         from nfqa.metrics.flags import add_flags
-        from nfqa.metrics.grades import add_unscored
-        from nfqa.metrics.references import sign_texts
 
-        metrics = self.job.list_metrics(method)
         needs = METHODS[method].needs
-        if frames.answers.empty or getattr(frames, needs).empty:
-            lacking = frames.answers.assign(missing=f"needs {needs}", metric="", signature="")
-            lacking = add_flags(lacking, frames.flags)
-            lacking = add_unscored(lacking, frames.answers, frames.unscored)
-            scores = pd.concat(lacking.assign(metric=name) for name in metrics)
+        if frames.readable.empty or getattr(frames, needs).empty:
+            reasons = frames.answers.text.map(name_lack).map(LACKS).fillna(f"needs {needs}")
+            bare = add_flags(frames.answers.assign(missing=reasons), frames.flags)
+            scores = pd.concat(bare.assign(metric=name) for name in self.job.list_metrics(method))
         else:
-            scores = self._score(method, frames, metrics)
-        scores = sign_texts(scores.reset_index(drop=True), frames.warnings)
+            scores = self._score(method, frames)
+        scores = scores.reset_index(drop=True)
         scores["question_text"] = scores.question.map(frames.texts_by_name)
         texts = scores.reindex(columns=_TEXTS).astype(object).fillna("").astype(str)
         return texts.join(scores.reindex(columns=[*_NUMBERS]).astype(_NUMBERS))
 
-    def _score(self, method: str, frames: functions.Frames, metrics: list[str]) -> pd.DataFrame:
+    def _score(self, method: str, frames: functions.Frames) -> pd.DataFrame:
         import pandas as pd
-
-        from nfqa.metrics.flags import add_flags
-        from nfqa.metrics.grades import add_unscored
-        from nfqa.metrics.overlap import score_overlap
-        from nfqa.metrics.references import gather_draws
-        from nfqa.metrics.systems import complete_scores
 
         match method:
             case "pd":
@@ -134,23 +128,30 @@ class Worker:
                 return pd.concat([scores, scores.assign(metric="pd_share", score=share, missing=missing)])
             case "da":
                 return functions.dispute_awareness(frames, SMOLLM2 if self.job.has_detector else self.judge)
+            case "coverage" if self.job.reader == "embedded":
+                return functions.coverage(frames, "embedded", embedder=self.embedder)
             case "coverage":
-                if self.job.reader == "embedded":
-                    return functions.coverage(frames, "embedded", embedder=self.embedder)
                 return functions.coverage(frames, self.job.reader or self.judge)
             case "linkage":
                 return functions.linkage(frames, self.judge, embedder=self.embedder)
             case "pointwise" | "pointwise_ref" | "pairwise":
                 return functions.linkage(frames, self.judge, method=method)
-        draws = gather_draws(frames.answers, frames.references, frames.texts_by_name, ungraded=False)
+        return self._score_overlap(method, frames)
+
+    def _score_overlap(self, method: str, frames: functions.Frames) -> pd.DataFrame:
+        from nfqa.metrics.overlap import score_overlap
+        from nfqa.metrics.references import gather_draws
+        from nfqa.metrics.systems import complete_scores
+
+        draws = gather_draws(frames.readable, frames.references, frames.texts_by_name, ungraded=False)
         embedder = self.embedder if "embedder" in METHODS[method].roles else None
-        scores = complete_scores(score_overlap(draws, metrics, embedder), frames.answers, missing="needs references")
-        return add_unscored(add_flags(scores, frames.flags), frames.answers, frames.unscored)
+        scores = score_overlap(draws, self.job.list_metrics(method), embedder)
+        return functions.finish_scores(frames, complete_scores(scores, frames.readable, missing="needs references"))
 
     @property
     def _journal(self) -> str | None:
         path = os.environ.get("NFQA_JOURNAL") or str(self.job.out / "verdicts.sqlite")
-        return path if not self.dry or Path(path).exists() else None
+        return path if self._keep and (Path(path).exists() or not self.dry) else None
 
     @property
     def tally(self) -> Tally:
@@ -191,116 +192,208 @@ class Worker:
         return judge
 
 
-def score_file(job: Job, *, shard: int, engine: str, workers: int, gpus: float, progress: bool) -> pd.DataFrame:
-    """Score every part that has no scores yet, or older ones; then summarise all.
+def survey_file(job: Job) -> Survey:
+    """Read a file from end to end, so that what is wrong with it is said before anything is scored.
+
+    Raises: ValueError naming file and line for what doesn't fit, unless it is skipped; or where no answer is left.
+    """
+    survey = Survey([], Counter(), [])
+    try:
+        for chunk in job.read_chunks(survey.skipped):
+            survey.counts.update(chunk.warnings)
+            survey.chunks.append((chunk.sha256, len(chunk.questions)))
+    except ValueError as error:
+        raise ValueError(f"{error}. Correct the line, or skip it with --skip-bad, and {_RESUME}.") from None
+    if not survey.chunks and not survey.skipped:
+        raise ValueError(f"{job.path}: holds no answer; expected {say_expected(job.path)}")
+    return survey
+
+
+def score_file(job: Job, *, engine: str, progress: bool) -> pd.DataFrame:
+    """Score every chunk that has no scores yet; then summarise all.
 
     Raises: ValueError for what can't be read or written, with file and line; what was finished stays.
     """
     kind, _, address = engine.partition(":")
     if kind not in ("local", "ray"):
         raise ValueError(f"engine is {engine!r}; expected local, ray or ray:ADDRESS")
-    message = f"{job.out}: another run writes there; wait for it, or name another folder"
-    parts = job.cut(shard)  # a file or model that doesn't fit leaves no folder
-    for part in parts[:1]:
-        job.list_missing(part)
+    if kind == "ray" and job.judge.startswith("openai:"):
+        raise ValueError(f"judge={job.judge!r} is a server, which one process asks; leave out --engine {engine}")
+    survey = survey_file(job)
+    done = 0  # a model that can't be had is refused here, and leaves no folder
+    for chunk, count in survey.chunks:
+        done += count * (len(job.methods) - len(job.list_missing(chunk)))
+    total = len(job.methods) * sum(count for _, count in survey.chunks)
     start_outputs(job.out)
-    with lock_file(job.out / ".lock", message):
-        missing = {part.number: job.list_missing(part) for part in parts}
-        todo = [part for part in parts if missing[part.number]]
-        for file in list(job.list_surplus(parts)):
-            file.unlink()
-        rows = [asdict(part) for part in todo]
-        steps = len(job.methods) * sum(part.lines for part in parts)  # the lines of each method
-        done = steps - sum(part.lines * len(missing[part.number]) for part in todo)
-        shown = "{desc}: {percentage:3.0f} %|{bar}| {elapsed}, {remaining} left"
-        with tqdm(total=steps, initial=done, desc="scoring", bar_format=shown, disable=not progress) as bar:
+    message = f"{job.out}: another run writes there; wait for it, or name another folder"
+    shown = "{desc}: {percentage:3.0f} %|{bar}| {elapsed}, {remaining} left"
+    bar = tqdm(total=total, initial=done, desc="scoring", bar_format=shown, disable=not progress)
+    with lock_file(job.out / ".lock", message), bar:
 
-            def note(method: str, lines: int) -> None:
-                bar.set_description_str(f"scoring by {method}")
-                bar.update(lines)
+        def note(method: str, count: int) -> None:
+            bar.set_description_str(f"scoring by {method}")
+            bar.update(count)
 
-            local = map(Worker(job, note=note), rows)
-            results = _run_ray(job, rows, address, workers, gpus) if kind == "ray" else local
-            for result in results if todo else ():
-                if result["error"]:
-                    raise ValueError(result["error"])
-                done += result["steps"]
-                bar.update(done - bar.n)  # Ray's workers note nothing
-        return _summarise(job, parts)
+        todo = _list_work(job)
+        if kind == "ray":
+            outcomes = _run_ray(job, todo, address)
+        else:
+            worker = Worker(job, note=note)
+            outcomes = (worker.score_chunk(*work) for work in todo)
+        for outcome in outcomes:
+            if outcome.error:
+                raise ValueError(outcome.error)
+            done += outcome.steps
+            bar.update(done - bar.n)  # Ray's workers note nothing
+        return _write_tables(job, survey)
 
 
-def _run_ray(job: Job, rows: list[dict[str, Any]], address: str, workers: int, gpus: float) -> Iterator[dict[str, Any]]:
-    """Score the parts by Ray Data: workers hold the models, and a part is scored again where one dies."""
+def _list_work(job: Job) -> Iterator[_Work]:
+    for chunk in job.read_chunks([]):
+        methods = job.list_missing(chunk.sha256)
+        if methods:
+            yield chunk, methods
+
+
+def _run_ray(job: Job, todo: Iterable[_Work], address: str) -> Iterator[Outcome]:
+    """Score chunks by Ray, one at a time per GPU, or per core where there is none.
+
+    A chunk whose worker dies is scored again.
+    """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if not find_spec("ray"):
         raise ValueError("ray is not installed: pip install 'nfqa[ray]'")
-    import ray.data
+    import ray
 
     if not ray.is_initialized():
         ray.init(address or None, log_to_driver=False, include_dashboard=False)
-    if not workers:
-        resources = ray.cluster_resources()  # type: ignore[no-untyped-call]
-        workers = int(resources.get("GPU", 0) / gpus if gpus else resources["CPU"])
-    ray.data.DataContext.get_current().enable_progress_bars = False
-    dataset = ray.data.from_items(rows, override_num_blocks=len(rows)).map(
-        Worker,  # type: ignore[arg-type]
-        fn_constructor_args=(job,), num_gpus=gpus or None, num_cpus=None if gpus else 1,
-        compute=ray.data.ActorPoolStrategy(size=max(1, min(workers, len(rows)))),
-    )  # fmt: skip
+    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    kind = "GPU" if resources.get("GPU") else "CPU"
+    needs: dict[str, Any] = {f"num_{kind.lower()}s": 1}
+    score = ray.remote(**needs, max_retries=-1, max_calls=0)(_score_on_ray)
+    most = 2 * int(resources[kind])  # at work or waiting, so that memory stays flat
+    pending: list[Any] = []
     try:
-        yield from dataset.iter_rows()
+        for work in todo:
+            if len(pending) >= most:
+                (done,), pending = ray.wait(pending)
+                yield ray.get(done)
+            pending.append(score.remote(job, *work))
+        while pending:
+            (done,), pending = ray.wait(pending)
+            yield ray.get(done)
     except ray.exceptions.RayError as error:
         raise ValueError(f"Ray stopped: {str(error).partition(chr(10))[0]}") from error
 
 
-def _summarise(job: Job, parts: Sequence[Part]) -> pd.DataFrame:
-    """Write summary.csv by `summarise_systems`, scores.csv, differences.csv, warnings.csv, and skipped.csv if need be.
+def _score_on_ray(job: Job, chunk: QuestionSet, methods: list[str]) -> Outcome:
+    return _open_worker(job).score_chunk(chunk, methods)
 
-    Warnings are what `Frames.warnings` and flags count. scores.csv holds the parts where they have at most 100,000
-    rows. differences.csv is by `compare_systems`, from the system that comes first. Means and differences are with and
-    without the answers whose flags harm a score, as the column `answers` says.
+
+@cache
+def _open_worker(job: Job) -> Worker:
+    """The worker of this process, whose models are opened once. It keeps no verdicts: a journal has one process."""
+    return Worker(job, keep=False)
+
+
+def _write_tables(job: Job, survey: Survey) -> pd.DataFrame:
+    """Write TABLES from the kept scores.
+
+    scores.csv holds all scores where they have at most 100,000 rows. differences.csv is by `compare_systems`, from the
+    system that comes first. Means and differences are with and without the answers whose flags harm a score, as the
+    column `answers` says.
     Raises: ValueError where no line is left.
     """
     import pandas as pd
 
     from nfqa.metrics.systems import average_answers, compare_systems, count_both_ways, summarise_systems
 
-    files = [job.find(method, part.number) for method in job.methods for part in parts]
-    notes = list(map(read_note, files))
-    of_parts = notes[: len(parts)]  # each method repeats them
-    rows = sum(note["rows"] for note in notes)
-    counts = [job.warnings, *(note["warnings"] for note in of_parts), *(note["of_rows"] for note in notes)]
-    tables = {"warnings": pd.DataFrame(sum(map(Counter, counts), Counter[str]()).items(), columns=["what", "count"])}
-    if skipped := [why for note in of_parts for why in note["skipped"]]:
-        tables["skipped"] = pd.DataFrame({"why": skipped})
-    if rows:
-        columns = ["question", "answer", "system", "metric", "score", "missing", "flags", "signature"]
-        by = ["metric", "answers"]
-        signatures = ChainMap(*(note["signatures"] for note in notes))  # the first part that has one
-        of_files = (pd.read_parquet(file, columns=columns) for file in files)
-        means, lost = average_answers(map(count_both_ways, of_files), by, every="")
-        tables["summary"] = summarise_systems(means, lost, by)
-        tables["summary"]["signature"] = [signatures.get(metric, "") for metric in tables["summary"].metric]
-        systems = [name for name in tables["summary"].system.unique() if name]
-        if len(systems) > 1:
-            tables["differences"] = compare_systems(means[means.system != ""], systems[0], by)
-        for name in tables.keys() & {"summary", "differences"}:
-            tables[name].insert(1, "label", tables[name].metric.map(LABELS))
-    if 0 < rows <= _MOST_ROWS:
-        tables["scores"] = pd.concat(map(pd.read_parquet, files), ignore_index=True)
-    for name in ("scores", "differences", "skipped"):
-        refuse_edited(job.out / f"{name}.csv")
-        (job.out / f"{name}.csv").unlink(missing_ok=True)
-    for name, table in tables.items():
-        with write_output(job.out / f"{name}.csv") as scratch:
-            table.map(escape_formula).to_csv(scratch, index=False, lineterminator="\n")
-    if not rows:
-        why = f"every line was skipped ({len(skipped):,}); {job.out}/skipped.csv says why"
-        raise ValueError(f"{job.path}: {why if skipped else 'holds no answer; expected one JSON object per line'}")
-    return tables["summary"]
+    for name in TABLES[1:]:
+        refuse_edited(job.out / name)
+        (job.out / name).unlink(missing_ok=True)
+    if survey.skipped:
+        _write_table(job.out / "skipped.csv", pd.DataFrame({"why": survey.skipped}))
+    if not survey.chunks:
+        count = f"{len(survey.skipped):,}"
+        raise ValueError(f"{job.path}: every line was skipped ({count}); {job.out}/skipped.csv says why")
+    by = ["metric", "answers"]
+    told = _Told()
+    with write_output(job.out / "scores.parquet") as scratch:
+        means, lost = average_answers(map(count_both_ways, _copy_scores(job, survey, scratch, told)), by, every="")
+    warnings = survey.counts + told.flags + told.notes
+    _write_table(job.out / "warnings.csv", pd.DataFrame(warnings.items(), columns=["what", "count"]))
+    if told.rows <= _MOST_ROWS:
+        _write_table(job.out / "scores.csv", pd.read_parquet(job.out / "scores.parquet"))
+    summary = summarise_systems(means, lost, by)
+    summary.insert(1, "label", summary.metric.map(LABELS))
+    summary["signature"] = summary.metric.map(told.signatures).fillna("")
+    _write_table(job.out / "summary.csv", summary)
+    systems = [name for name in summary.system.unique() if name]
+    if len(systems) > 1:
+        differences = compare_systems(means[means.system != ""], systems[0], by)
+        differences.insert(1, "label", differences.metric.map(LABELS))
+        _write_table(job.out / "differences.csv", differences)
+    return summary
 
 
-def estimate(job: Job, *, shard: int) -> pd.DataFrame:
+def _write_table(path: Path, table: pd.DataFrame) -> None:
+    with write_output(path) as scratch:
+        table.map(escape_formula).to_csv(scratch, index=False, lineterminator="\n")
+
+
+@dataclass
+class _Told:
+    """What the scores of a file say beside their values: counts by name, and the first signature of each metric."""
+
+    rows: int = 0
+    flags: Counter[str] = field(default_factory=Counter)
+    notes: Counter[str] = field(default_factory=Counter)
+    signatures: dict[str, str] = field(default_factory=dict)
+
+
+def _copy_scores(job: Job, survey: Survey, path: Path, told: _Told) -> Iterator[pd.DataFrame]:
+    """The kept scores of each chunk by each method, which are written to one file and told of as they pass."""
+    import pyarrow
+    from pyarrow.parquet import ParquetWriter
+
+    from nfqa.metrics.references import sign_texts
+
+    writer = None
+    for method in job.methods:
+        flags = Counter[str]()
+        for chunk, _ in survey.chunks:
+            scores = sign_texts(_read_part(job, method, chunk), survey.counts)
+            notes = scores.melt("metric", ["note", "guarded"], value_name="text").query("text != ''")
+            told.notes.update((notes.metric + ": " + notes.text).value_counts().to_dict())
+            flagged = scores.drop_duplicates(["question", "answer"]).query("flags != ''")
+            flags.update(("flag " + flagged["flags"].str.split("; ").explode()).value_counts().to_dict())
+            told.signatures = (
+                scores[scores.signature != ""].groupby("metric").signature.first().to_dict() | told.signatures
+            )
+            told.rows += len(scores)
+            table = pyarrow.Table.from_pandas(scores, preserve_index=False)
+            writer = writer or ParquetWriter(path, table.schema, compression="zstd")
+            writer.write_table(table)
+            yield scores
+        told.flags |= flags  # a method that reads any language has no flag for another than English
+    if writer:
+        writer.close()
+
+
+def _read_part(job: Job, method: str, chunk: str) -> pd.DataFrame:
+    """The kept scores of a chunk. Raises: ValueError for a file that is damaged."""
+    import pandas as pd
+    from pyarrow import ArrowException
+
+    settled = job.find_part(method, chunk)
+    path = settled if settled.exists() else job.find_part(method, chunk, unsettled=True)
+    try:
+        return pd.read_parquet(path)
+    except ArrowException as error:
+        raise ValueError(f"{path}: is damaged ({error}); remove it, and {_RESUME}") from None
+
+
+def estimate(job: Job) -> pd.DataFrame:
     """What scoring would take, by a few questions scored here: one row a method; nothing is written, no server asked.
 
     Returns: method, lines (left to score), tokens (an evaluator's, texts run one by one, or about those of prompts),
@@ -309,35 +402,39 @@ def estimate(job: Job, *, shard: int) -> pd.DataFrame:
     """
     import pandas as pd
 
+    survey = survey_file(job)
+    rows = []
+    for method in job.methods:
+        left = {chunk: count for chunk, count in survey.chunks if method in job.list_missing(chunk)}
+        row: dict[str, Any] = {"method": method, "lines": sum(left.values())}
+        if left:
+            chunk = next(each for each in job.read_chunks([]) if each.sha256 in left)
+            row |= _try_method(job, method, replace(chunk, questions=chunk.questions[:_TRIED]), row["lines"])
+        rows.append(row)
+    return pd.DataFrame(rows, columns=["method", "lines", "tokens", "seconds", "requests", "cost"]).round(2)
+
+
+def _try_method(job: Job, method: str, sample: QuestionSet, lines: int) -> dict[str, float | None]:
+    """What so many questions take, by those of a sample: the columns of `estimate`."""
     from nfqa.judge.limits import Limits
     from nfqa.metrics.perspective_diversity import score_views
 
-    parts = job.cut(shard)
-    rows = []
-    for method in job.methods:
-        todo = [part for part in parts if method in job.list_missing(part)]
-        row: dict[str, Any] = {"method": method, "lines": sum(part.lines for part in todo)}
-        if todo:
-            answered = read_part(job.path, todo[0], [])
-            worker = Worker(job, dry=True)
-            sample = answered.questions[:_TRIED]
-            frames = functions.read(replace(answered, questions=sample))
-            share = row["lines"] / todo[0].lines * len(answered.questions) / max(1, len(sample))
-            worker.score(method, frames)  # opens what it needs
-            tally = worker.tally
-            worker.forget()
-            started = time.perf_counter()
-            worker.score(method, frames)
-            seconds = time.perf_counter() - started
-            if tally.requests:
-                tokens = share * tally.tokens_to_ask
-                written = share * tally.requests * _WRITTEN
-                cost = Limits.from_environment().price(round(tokens), round(written))
-                row |= {"tokens": tokens, "requests": share * tally.requests, "cost": cost}
-            else:
-                row["seconds"] = share * seconds
-                if method == "pd" and len(frames.views):  # of the losses that were just made
-                    losses = score_views(frames.answers, frames.views, worker.evaluator, too_long="cut_tail")
-                    row["tokens"] = share * losses.attended.sum()
-        rows.append(row)
-    return pd.DataFrame(rows, columns=["method", "lines", "tokens", "seconds", "requests", "cost"]).round(2)
+    worker = Worker(job, dry=True)
+    frames = functions.read(sample)
+    share = lines / len(sample.questions)
+    worker.score(method, frames)  # opens what it needs
+    tally = worker.tally
+    worker.forget()
+    started = time.perf_counter()
+    worker.score(method, frames)
+    seconds = time.perf_counter() - started
+    if tally.requests:
+        tokens = share * tally.tokens_to_ask
+        written = share * tally.requests * _WRITTEN
+        cost = Limits.from_environment().price(round(tokens), round(written))
+        return {"tokens": tokens, "requests": share * tally.requests, "cost": cost}
+    taken: dict[str, float | None] = {"seconds": share * seconds}
+    if method == "pd" and len(frames.views):  # of the losses that were just made
+        losses = score_views(frames.readable, frames.views, worker.evaluator, too_long="cut_tail")
+        taken["tokens"] = share * losses.attended.sum()
+    return taken

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Sequence
-from itertools import count
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import count, islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,9 +26,9 @@ from nfqa.files.json_lines import (
     refuse_repeats,
     refuse_twin,
 )
-from nfqa.files.parts import Part, find_kind, read_objects
-from nfqa.files.paths import hash_file, refuse_stream
-from nfqa.files.records import UNLABELLED, Answer, Excluded, Question, QuestionSet
+from nfqa.files.kinds import find_kind, read_objects
+from nfqa.files.paths import refuse_stream
+from nfqa.files.records import UNLABELLED, Answer, Question, QuestionSet
 from nfqa.files.tables import (
     EXAMPLES,
     NUMBERED,
@@ -45,7 +45,7 @@ from nfqa.files.tables import (
 from nfqa.kernels.texts import name_lack
 
 OWN = "own_answers"  # the dataset's name
-LACKS = {"empty": "empty answer", "only_thinking": "thinking without an answer"}  # why an answer is excluded
+LACKS = {"empty": "empty answer", "only_thinking": "thinking without an answer"}  # why an answer has no score
 _TAKEN = {  # columns of answers, and those that the functions which score them write beside these
     "dataset", "text", "grade", "metric", "score", "rank", "probability", "missing", "guarded", "note", "signature",
     "view", "point_of_view", "evaluator", "variant", "training", "judge", "method",
@@ -88,7 +88,7 @@ def read_answers(path: str | Path, questions: str | Path = "", *, keep: Collecti
     .tsv, or in Parquet or JSON lines) has one row per answer, as `gather_rows` takes it. An answer without an id is
     named by its system, NAME-1, NAME-2 ... where that wrote several. A field that resembles one of these is refused as
     misspelt; others are counted. References without grades get them by their place, spread evenly from 3 to 0
-    (`spread_grades`); graded ones are sorted, best first. An empty answer is excluded.
+    (`spread_grades`); graded ones are sorted, best first. An answer that says nothing stays, and is counted.
 
     Args: questions: "" where they are in the file of answers; keep: further fields that answers take along, as
         `Answer.extra`.
@@ -97,18 +97,39 @@ def read_answers(path: str | Path, questions: str | Path = "", *, keep: Collecti
         one question, since one would hide the other.
     """
     path = Path(path)
-    extra = Extra(Counter(), keep)
+    whole = next(read_chunks(path, questions=questions, keep=keep), _make_set([], Counter()))
+    return _refuse_empty(whole, keep, str(path), say_expected(path))
+
+
+def read_chunks(
+    path: Path,
+    size: int | None = None,
+    *,
+    questions: str | Path = "",
+    keep: Collection[str] = (),
+    skipped: list[str] | None = None,
+) -> Iterator[QuestionSet]:
+    """The questions of a file, `size` at a time or all at once, as `read_answers` reads them.
+
+    Args: skipped: takes what is wrong with each line that is skipped; None to stop at the first.
+    """
+    extra = Extra(Counter(), keep, skipped)
     refuse_stream(path)
     if questions:
         items, counts = join_questions(path, Path(questions))
         extra.counts.update(counts)
-        lines: Lines = [(number, str(path), item) for number, item in enumerate(items, start=1)]
-        digest = hashlib.sha256(f"{hash_file(Path(questions))} {hash_file(path)}".encode()).hexdigest()
+        lines: Lines = ((number, str(path), item) for number, item in enumerate(items, start=1))
     else:
         lines = read_objects(path, extra)
-        digest = hash_file(path)
-    expected = "one JSON object per line" if find_kind(path) == "lines" else "one answer per row"
-    return _refuse_empty(_make_set(lines, extra, digest, numbered=True), extra, str(path), expected)
+    found = _make_questions(lines, extra, numbered=True)
+    while chunk := list(islice(found, size)):
+        yield _make_set(chunk, extra.counts)
+        extra.counts.clear()
+
+
+def say_expected(path: Path) -> str:
+    """What an error says was expected of a file that holds no answer."""
+    return "one JSON object per line" if find_kind(path) == "lines" else "one answer per row"
 
 
 def read_frames(
@@ -141,8 +162,8 @@ def read_frames(
             ways = "give references= and views=, or call the column of texts 'answer', as in a table"
             raise ValueError(f"answers: {min(wrong)!r} is not read beside 'text'; {ways}")
         lines = gather_frames(records, references, views, extra)
-    question_set = _make_set(lines, extra, "", numbered=False)
-    return _refuse_empty(question_set, extra, "answers", f"rows such as {EXAMPLES['answers']}")
+    questions = list(_make_questions(lines, extra, numbered=False))
+    return _refuse_empty(_make_set(questions, extra.counts), keep, "answers", f"rows such as {EXAMPLES['answers']}")
 
 
 def spread_grades(count: int) -> list[int]:
@@ -155,50 +176,39 @@ def spread_grades(count: int) -> list[int]:
     return [(2 * TOP_GRADE * (count - 1 - place) + count - 1) // (2 * (count - 1)) for place in range(count)]
 
 
-def read_part(path: Path, part: Part, skipped: list[str] | None = None) -> QuestionSet:
-    """The questions of one part of a large file, as `read_answers` reads them.
-
-    Args: skipped: takes what is wrong with each line that is excluded; None to stop at the first.
-    Returns: no question where every line was excluded. Ids are unique within the part alone.
-    """
-    extra = Extra(Counter(), skipped=skipped)
-    return _make_set(read_objects(path, extra, part), extra, part.digest, numbered=True)
-
-
-def _make_set(lines: Lines, extra: Extra, digest: str, *, numbered: bool) -> QuestionSet:
+def _make_questions(lines: Lines, extra: Extra, *, numbered: bool) -> Iterator[Question]:
     """The questions of objects of JSON lines; `numbered`: named by their lines, else by their texts."""
-    questions: list[Question] = []
-    excluded: list[Excluded] = []
-    seen: dict[tuple[str, str], str] = {}
-    scored = 0
+    seen: dict[int, str] = {}
     for number, where, item in lines:
         try:
-            question, left_out = _make_question(f"line{number}" if numbered else "", where, item, extra, seen)
+            question = _make_question(f"line{number}" if numbered else "", where, item, extra, seen)
         except ValueError as error:
             extra.skip(error)
         else:
-            excluded += [each._replace(place=scored + each.place) for each in left_out]
-            questions.append(question)
-            scored += len(question.answers)
-    return QuestionSet(OWN, tuple(questions), "measured", digest, dict(+extra.counts), tuple(excluded))
+            yield question
 
 
-def _refuse_empty(question_set: QuestionSet, extra: Extra, name: str, expected: str) -> QuestionSet:
-    """The set, if it holds a question and every field that is to be kept. Raises: ValueError where it doesn't."""
-    if not any(question.answers for question in question_set.questions):
-        why = "every answer is empty, so there is nothing to score" if question_set.excluded else "holds no question"
+def _make_set(questions: Iterable[Question], counts: Counter[str]) -> QuestionSet:
+    questions = tuple(questions)
+    digest = hashlib.sha256(repr(questions).encode()).hexdigest()
+    return QuestionSet(OWN, questions, "measured", digest, dict(+counts))
+
+
+def _refuse_empty(question_set: QuestionSet, keep: Collection[str], name: str, expected: str) -> QuestionSet:
+    """The set, if an answer says something and has every field that is to be kept. Raises: ValueError otherwise."""
+    answers = [answer for question in question_set.questions for answer in question.answers]
+    if all(name_lack(answer.text) for answer in answers):
+        why = "every answer is empty, so there is nothing to score" if answers else "holds no question"
         raise ValueError(f"{name}: {why}; expected {expected}")
-    names = set[str]().union(*(answer.extra for question in question_set.questions for answer in question.answers))
-    if wrong := set(extra.keep).difference(names - _TAKEN):
+    names = set[str]().union(*(answer.extra for answer in answers))
+    if wrong := set(keep).difference(names - _TAKEN):
         what = "a column of scores or answers" if min(wrong) in _TAKEN & names else "no further column of any row"
         raise ValueError(f"keep names {min(wrong)!r}, which is {what}; mend its name, or rename the column")
     return question_set
 
 
-def _make_question(
-    name: str, where: str, item: dict[str, Any], extra: Extra, seen: dict[tuple[str, str], str]
-) -> tuple[Question, list[Excluded]]:
-    """The question of an object of JSON lines, called `name` or as its text where it has no id; what is excluded."""
+def _make_question(name: str, where: str, item: dict[str, Any], extra: Extra, seen: dict[int, str]) -> Question:
+    """The question of an object of JSON lines, called `name` or as its text where it has no id."""
     if set(item) == {"id", "generation"}:
         what = f"{where}: is an answer in the released scripts' format"
         raise ValueError(f"{what}; name the file of its questions too, as in `make score QUESTIONS=test.jsonl ...`")
@@ -211,21 +221,21 @@ def _make_question(
     for field, value in (("id", identifier), ("question", line.question)):
         refuse_twin(seen, where, field, value)
     counts["repeated_answers"] += len(line.answers) - len({(each.system, each.text) for each in line.answers})
-    answers = list[Answer]()
-    excluded = list[Excluded]()
+    answers = []
     for identity, each in zip(_name_answers(line.answers, counts), line.answers, strict=True):
-        about = (each.label, each.system, (line.model_extra or {}) | (each.model_extra or {}))
-        if lack := name_lack(each.text):
-            counts[f"{lack}_answers"] += 1
-            excluded.append(Excluded(identifier, Answer(identity, "", *about), LACKS[lack], len(answers)))
-        else:
-            answers.append(Answer(identity, each.text, *about))
-    if not answers:
+        further = (line.model_extra or {}) | (each.model_extra or {})
+        text = "" if name_lack(each.text) == "empty" else each.text
+        answers.append(Answer(identity, text, each.label, each.system, further))
+    lacks = Counter(name_lack(answer.text) for answer in answers)
+    for lack in LACKS:
+        counts[f"{lack}_answers"] += lacks[lack]
+    if not lacks[""]:
         counts["questions_without_answers"] += 1
     else:
-        counts["copies_of_a_reference"] += sum(a.text in {r.text for r in references} for a in answers)
+        known = {reference.text for reference in references}
+        counts["copies_of_a_reference"] += sum(answer.text in known for answer in answers)
         counts["questions_without_references"] += not references and not points
-    return Question(line.question, tuple(answers), tuple(references), identifier, points), excluded
+    return Question(line.question, tuple(answers), tuple(references), identifier, points)
 
 
 def _name_answers(answers: Sequence[_Answer], counts: Counter[str]) -> list[str]:

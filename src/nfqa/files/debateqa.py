@@ -68,7 +68,7 @@ def read_questions(path: Path) -> pd.DataFrame:
     Returns: id (by default q1, q2 ... by line), question.
     Raises: ValueError naming file and line for another shape, an id or a question that is there twice, or no question.
     """
-    seen: dict[tuple[str, str], str] = {}
+    seen: dict[int, str] = {}
     rows = []
     for number, where, item in parse_lines(str(path), path.read_bytes(), Counter()):
         line = check(_Question, item, where, Extra(Counter()))

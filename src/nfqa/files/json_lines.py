@@ -239,17 +239,21 @@ def read_items(path: Path, shape: type[T], counts: Counter[str], *, once: str, c
     Args: clean: whether the texts are a user's, as `check` has them.
     Raises: as `parse_lines`, `check` and `refuse_twin`.
     """
-    seen: dict[tuple[str, str], str] = {}
+    seen: dict[int, str] = {}
     for _, where, item in parse_lines(str(path), path.read_bytes(), counts):
         line = check(shape, item, where, counts if clean else None)
         refuse_twin(seen, where, once, getattr(line, once))
         yield line
 
 
-def refuse_twin(seen: dict[tuple[str, str], str], where: str, field: str, value: str) -> None:
-    """Raises: ValueError naming both lines or rows where the field's value is one that another in `seen` has."""
+def refuse_twin(seen: dict[int, str], where: str, field: str, value: str) -> None:
+    """Raises: ValueError naming both lines or rows where the field's value is one that another in `seen` has.
+
+    Args: seen: the place of each field and value by their hash, which takes less memory than a text.
+    """
     place = where.rpartition(", ")[2]
-    if (first := seen.setdefault((field, value), place)) != place:
+    first = seen.setdefault(hash((field, value)), place)
+    if first != place:
         raise ValueError(
             f"{where}: {field} is that of {first}, {value!r:.80}; give each {place.split()[0]} a different one"
         )

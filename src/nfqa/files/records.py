@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,15 +84,6 @@ class Question:
         return int.from_bytes(hashlib.sha256((self.text or self.id).encode()).digest()[:8], "big")
 
 
-class Excluded(NamedTuple):
-    """An answer of a user's file that says nothing, and why; `place`: how many answers of the set stand before it."""
-
-    question: str
-    answer: Answer
-    reason: str
-    place: int
-
-
 @dataclass(frozen=True)
 class QuestionSet:
     """A named dataset. `origin` is 'measured' for public data and 'sample' for the bundled one.
@@ -106,7 +97,6 @@ class QuestionSet:
     origin: str
     sha256: str
     warnings: dict[str, int] = field(default_factory=dict)
-    excluded: tuple[Excluded, ...] = ()
 
     @property
     def systems(self) -> list[str]:
@@ -130,19 +120,6 @@ class QuestionSet:
         extra = [answer.extra for question in self.questions for answer in question.answers]
         names = dict.fromkeys(name for each in extra for name in each)
         return frame.assign(**{name: [each.get(name) for each in extra] for name in names})
-
-    @property
-    def unscored(self) -> pd.DataFrame:
-        """What is excluded: the columns of `answers` but text, missing (why) and answers_before (`Excluded.place`)."""
-        import pandas as pd
-
-        columns = ["dataset", "question", "answer", "system", "grade", "missing", "answers_before"]
-        rows = [
-            dict(each.answer.extra) | dict(zip(columns, (self.name, each.question, each.answer.id, each.answer.system,
-            float(each.answer.label) if each.answer.label != UNLABELLED else float("nan"), each.reason, each.place),
-            strict=True)) for each in self.excluded
-        ]  # fmt: skip
-        return pd.DataFrame(rows, columns=list(dict.fromkeys([*columns, *(name for row in rows for name in row)])))
 
     @property
     def references(self) -> pd.DataFrame:

@@ -132,7 +132,7 @@ def gather_rows(rows: Lines, extra: Extra) -> Lines:
     question, on one of its rows at least, or alike on several. A blank cell is not given.
     """
     lines: dict[str, tuple[int, str, dict[str, Any]]] = {}
-    seen: dict[tuple[str, str], str] = {}
+    seen: dict[int, str] = {}
     for number, where, cells in rows:
         _refuse_header(cells, where)
         fields = _drop_blanks(cells)
@@ -156,7 +156,7 @@ def gather_rows(rows: Lines, extra: Extra) -> Lines:
 def gather_frames(answers: list[dict[str, Any]], references: Table | None, views: Table | None, extra: Extra) -> Lines:
     """Tidy frames as objects of JSON lines, one a question that is answered."""
     lines: dict[str, tuple[int, str, dict[str, Any]]] = {}
-    seen: dict[tuple[str, str], str] = {}
+    seen: dict[int, str] = {}
     frames: dict[str, tuple[list[dict[str, Any]], str, type[Any]]] = {
         "answers": (answers, "answers", _AnswerRow),
         "references": (list_records(references, "references"), "references", _ReferenceRow),
@@ -206,7 +206,7 @@ def _drop_blanks(cells: dict[str, Any]) -> dict[str, Any]:
     return {name: None if isinstance(cell, str) and not cell.strip() else cell for name, cell in cells.items()}
 
 
-def _dump_item(row: Any, seen: dict[tuple[str, str], str], where: str) -> dict[str, Any]:
+def _dump_item(row: Any, seen: dict[int, str], where: str) -> dict[str, Any]:
     """A row as in JSON lines, without its question. Raises: ValueError where an answer `seen` to it has the same id."""
     item = row.model_dump(exclude={"question", *_OF_QUESTION}, exclude_defaults=True, by_alias=True)
     if "id" in item:

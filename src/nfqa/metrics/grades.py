@@ -6,11 +6,12 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
-import numpy as np
 import pandas as pd
 
+from nfqa.files.answers import LACKS
 from nfqa.files.json_lines import refuse_lost_digits, refuse_repeats, suggest
 from nfqa.kernels.correlation import Coefficient
+from nfqa.kernels.texts import name_lack
 from nfqa.metrics.statistics import COEFFICIENTS, average, correlate, count_reasons, list_conditions, require_columns
 from nfqa.metrics.systems import average_answers, compare_systems, drop_harmed, summarise_systems
 
@@ -23,22 +24,25 @@ WAYS = (  # the columns in which the library's functions write how a score was m
 _ANSWER = ("dataset", "question", "answer", "system")
 
 
-def add_unscored(scores: pd.DataFrame, answers: pd.DataFrame, unscored: pd.DataFrame | None) -> pd.DataFrame:
-    """Scores with a row for each answer that says nothing, in its place: without a score, under each way of scoring."""
-    if unscored is None or unscored.empty:
+def add_unreadable(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
+    """Scores with a row for each answer that says nothing, in its place: without a score, under each way of scoring.
+
+    Args: answers: dataset, question, answer, system, text, grade, in the order of the rows to return.
+    """
+    reasons = answers.text.map(name_lack).map(LACKS)
+    unreadable = answers.drop(columns="text").assign(missing=reasons).dropna(subset="missing")
+    if unreadable.empty:
         return scores
-    ways = scores[[name for name in WAYS if name in scores and name != "dataset"]]
-    ways = ways.assign(of_missing=ways.signature == "").sort_values("of_missing", kind="stable")  # signed ones first
-    ways = ways.drop_duplicates(ways.columns.drop(["signature", "of_missing"])).drop(columns="of_missing")
-    ways = ways if len(ways) else ways.reindex([0]).fillna("")
-    texts = dict.fromkeys(scores.columns.intersection(["view", "guarded", "note", "flags"]), "")
-    rows = unscored.merge(ways, how="cross").assign(**texts)
-    keys = ["question", "answer"]
-    places = answers[keys].assign(answers_before=np.arange(len(answers)) + 0.5)
-    columns = [*scores.columns.intersection(rows.columns), "answers_before"]
-    both = pd.concat([scores.merge(places, "left", keys), rows[columns]])
-    both = both.sort_values("answers_before", kind="stable", ignore_index=True).drop(columns="answers_before")
-    return both.astype({"missing": str})
+    names = [name for name in scores if name in WAYS and name not in ("dataset", "signature")]
+    ways = scores.groupby(names, as_index=False, sort=False, dropna=False).signature.max()  # "" is of a missing one
+    rows = unreadable.merge(ways, how="cross")
+    texts = scores.columns.intersection(["view", "guarded", "note", "flags"])
+    rows = rows.assign(**dict.fromkeys(texts, ""))
+    both = pd.concat([scores, rows[scores.columns.intersection(rows.columns)]])
+    keys = ["dataset", "question", "answer"]
+    places = answers[keys].assign(place=range(len(answers)))
+    ordered = both.merge(places, "left", keys).sort_values("place", kind="stable", ignore_index=True)
+    return ordered.drop(columns="place").astype({"missing": str})
 
 
 def list_scores(scores: pd.DataFrame, by: str | Sequence[str] | None = None) -> tuple[pd.DataFrame, list[str]]:
