@@ -6,7 +6,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NoReturn
 
@@ -26,14 +27,16 @@ def run_command(command: Callable[[], int]) -> int:
     kinds = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     handlers = {kind: signal.getsignal(kind) for kind in kinds if signal.getsignal(kind) is not signal.SIG_IGN}
 
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+
     def interrupt(*_: object) -> NoReturn:
         for kind in handlers:
             signal.signal(kind, signal.SIG_IGN)
-        timer = threading.Timer(_PATIENCE, _end)
-        timer.daemon = True
-        timer.start()
         raise KeyboardInterrupt
 
+    wakeup = signal.set_wakeup_fd(writer)
+    threading.Thread(target=_watch, args=(reader, kinds), daemon=True).start()
     try:
         for kind in handlers:
             signal.signal(kind, interrupt)
@@ -43,6 +46,17 @@ def run_command(command: Callable[[], int]) -> int:
     finally:
         for kind, handler in handlers.items():
             signal.signal(kind, handler)
+        signal.set_wakeup_fd(wakeup)
+        os.close(writer)
+
+
+def _watch(reader: int, kinds: Sequence[int]) -> None:
+    """End the process some time after a signal, also where the main thread is busy outside Python and can't see it."""
+    while kind := os.read(reader, 1):
+        if kind[0] in kinds:
+            time.sleep(_PATIENCE)
+            _end()
+    os.close(reader)
 
 
 def _end() -> NoReturn:
