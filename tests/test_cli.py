@@ -37,7 +37,7 @@ from reproduction.place import find_place
         ("reproduce", {"EMBEDDER": "path:/no/such"}, "/no/such is not a folder with a model"),
         ("reproduce", {"JUDGE": "gpt"}, "role judge is 'gpt'; expected KIND:NAME, as package:"),
         ("reproduce", {"JUDGE": "embedded:zero_shot"}, "for the embedded judge alone, expected embedded:trained"),
-        ("reproduce", {"EVALUATOR": "hf:gpt2"}, "EVALUATOR is set, but no notebook of this run takes the role"),
+        ("reproduce", {"EVALUATOR": "hf:gpt2"}, "EVALUATOR is set, but no notebook of this run takes it"),
         ("reproduce", {"PARAMS": "value=2"}, "PARAMS needs one artefact"),
         ("run made_up/first", {"PARAMS": "valeu=2"}, "no parameter 'valeu'; did you mean value? known: artefact"),
         ("run made_up/first", {"PARAMS": "value"}, "PARAMS has 'value'; expected NAME=VALUE"),
@@ -153,11 +153,11 @@ def test_verdicts_that_a_server_did_not_give_leave_an_artefact_stale(
     ("options", "name"),
     [
         (RunOptions(), ""),
-        (RunOptions(profile="quick", seeds=3, parameters={"short": "drop"}), "quick-seeds-3-short-drop-"),
-        (RunOptions(roles={"judge": "openai:gpt-4o@http://h:1/v1"}, asking={"reading": "logits"}),
+        (RunOptions(profile="quick", given={"n_seeds": 3}, parameters={"short": "é"}), "quick-n_seeds-3-short-"),
+        (RunOptions(given={"judge": "openai:gpt-4o@http://h:1/v1", "reading": "logits"}),
          "judge-gpt-4o-reading-logits-"),
         (RunOptions(parameters={"answers": "/a/../my file\x00\n.txt", "short": "é"}), "answers-my_file_.txt-short-"),
-        (RunOptions(max_tokens=4096), "max_tokens-4096-"),
+        (RunOptions(settings={"max_tokens": 4096}), "max_tokens-4096-"),
         (RunOptions(parameters={f"name_{n}": "x" * 500 for n in range(9)}), "name_0-xxxxxxxx"),
     ],
 )  # fmt: skip
@@ -174,7 +174,7 @@ def test_a_variant_s_folder_says_what_was_set_in_few_safe_characters(options: Ru
     [
         ("linkage/table_02", RunOptions(profile="quick"), "quick: 8 questions, 2 draws"),
         ("linkage/table_02", RunOptions(profile="quick", parameters={"limit": None}), "quick: 2 draws"),
-        ("linkage/table_02", RunOptions(seeds=2, parameters={"limit": 8}), ""),
+        ("linkage/table_02", RunOptions(given={"n_seeds": 2}, parameters={"limit": 8}), ""),
         ("debateqa/sensitivity", RunOptions(profile="quick"), "quick: 4 questions"),  # an evaluator reads every answer
         ("linkage/figure_02", RunOptions(profile="quick"), "quick"),
     ],

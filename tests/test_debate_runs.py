@@ -33,7 +33,7 @@ artefacts:
   first: {label: "Table 1", title: "First", notebook: made_up/first.ipynb, loads: [debatewise]}
   third: {label: "Table 3", title: "Third", notebook: made_up/third.ipynb, loads: [debatewise, debateqa_test]}
 """
-PARAMETERS = "artefact = 'made_up/%s'\ndata = 'full'\nout = ''\nevaluator = ''"
+PARAMETERS = "artefact = 'made_up/%s'\ndata = 'full'\nout = ''\nevaluator = ''\nwrapping = ''"
 OPEN = "from reproduction.open import open_lab\nlab = open_lab(artefact, data=data, evaluator=evaluator, out=out)"
 WRITE = (
     "import pandas as pd\n"

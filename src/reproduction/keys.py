@@ -71,15 +71,13 @@ def choose_parameters(paper: Paper, name: str, options: RunOptions, out: Path) -
     if options.profile == "quick":
         slow = "evaluator" in artefact.roles  # a language model runs every partial answer
         chosen |= {"n_seeds": 2, "resamples": 500, "limit": QUICK_LIMIT // 2 if slow else QUICK_LIMIT}
-    if options.seeds:
-        chosen["n_seeds"] = options.seeds
     if options.data == "sample":
         chosen["judge"] = ""
     if options.questions:
         chosen["questions"] = options.questions
-    chosen |= options.asking | ({"answers": options.answers} if options.answers else {})
-    parameters = {key: value for key, value in chosen.items() if key in known} | artefact.parameters
-    parameters |= {key: value for key, value in options.roles.items() if key in known} | options.parameters
+    chosen |= options.given
+    parameters = {name: value for name, value in chosen.items() if name in known} | artefact.parameters
+    parameters |= {role: spec for role, spec in options.roles.items() if role in known} | options.parameters
     for key, value in parameters.items():
         if re.search("[\ud800-\udfff]", str(value)):  # a notebook, which is JSON, can't hold it
             raise ValueError(f"{identifier}: {key} is {value!r}, which is not UTF-8; rename it")
