@@ -19,7 +19,7 @@ OWN_LIMITS := $(LIMITS:%=NFQA_%)
 # The library reads limits under its own names. A name typed after make has priority; one of the environment has not.
 $(foreach name,$(LIMITS),$(eval NFQA_$(name) $(if $(findstring command,$(origin $(name))),:=,?=) $($(name))))
 export $(READ) $(OWN_LIMITS)
-KNOWN := $(READ) $(LIMITS) $(OWN_LIMITS) ONLY MODEL PYTHON VENV TORCH_INDEX PORT FILE NAME MONTHLY CALLS KILLS RUNNER_KILLS NFQA_JOURNAL NFQA_CACHE NFQA_MODELS NFQA_UPSTREAM NFQA_DEVICE NFQA_DTYPE \
+KNOWN := $(READ) $(LIMITS) $(OWN_LIMITS) ONLY MODEL PYTHON VENV TORCH_INDEX PORT FILE NAME MONTHLY CALLS KILLS NFQA_JOURNAL NFQA_CACHE NFQA_MODELS NFQA_UPSTREAM NFQA_DEVICE NFQA_DTYPE \
 	NFQA_TRUST_REMOTE_CODE OPENAI_API_KEY OMP_NUM_THREADS
 unknown := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(name))))
 near = import difflib, sys; print(*difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1) or ["one of make help"])
@@ -74,7 +74,7 @@ help: ## list targets and variables
 	@echo "  NFQA_MIRROR=  a folder of upstream files, read instead of the network"
 	@echo "  STRICT=1      check also fails on differences within tolerance"
 	@echo "  PORT=         for lab: the port of JupyterLab"
-	@echo "  CALLS=10000, KILLS=80, RUNNER_KILLS=20: size of the soak test"
+	@echo "  CALLS=10000, KILLS=80: size of the soak test"
 	@echo "  NFQA_MODELS=  a folder of GGUF files, looked into before the hub is asked for hf:OWNER/NAME/FILE.gguf; spot-check uses those there"
 	@echo "  NFQA_JOURNAL= the file of verdicts (journal); NFQA_DEVICE=, NFQA_DTYPE=, NFQA_TRUST_REMOTE_CODE=yes: for models in process"
 	@echo "  PYTHON=       the Python interpreter for set-up, 3.11 or 3.12"
@@ -168,7 +168,7 @@ test-fast: $(READY_DEV) ## run one linter and the fast tests: no notebooks, brow
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n 2 --dist worksteal --durations=15 -m "not slow and not monthly"
 
 soak: $(READY_DEV) ## kill runs at random against a faulty server; check that nothing is lost or paid twice
-	$(VENV)/bin/python tests/soak.py --calls $(or $(CALLS),10000) --kills $(or $(KILLS),80) --runner-kills $(or $(RUNNER_KILLS),20)
+	$(VENV)/bin/python tests/soak.py --calls $(or $(CALLS),10000) --kills $(or $(KILLS),80)
 
 bench: $(READY_DEV) ## measure speed, as ratios to a named reference implementation
 	$(VENV)/bin/python bench/kernels.py

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,13 +20,9 @@ from nfqa.models.chat import Decoding, Failure, Reply, Request
 from nfqa.models.restated import Restated, TargetLoss
 from nfqa.models.roles import RoleSpec
 from reproduction import open as lab_open
-from reproduction.execute import make_artefact
-from reproduction.keys import Target
 from reproduction.notebooks import read_cells
 from reproduction.open import Lab
 from reproduction.papers import find_artefact, read_papers
-from reproduction.place import Place
-from reproduction.runner import Progress
 
 PAPERS = read_papers(PROJECT)
 
@@ -63,19 +58,11 @@ def run_cells(notebook: Path, parameters: dict[str, Any], tags: Sequence[str] = 
     return names
 
 
-def run_all_here(place: Place, pending: Sequence[Target], progress: Progress) -> list[str]:
-    """As `reproduction.runner.run_notebooks`, but one after another in this process."""
+def run_here(notebook: Path, executed: Path, parameters: dict[str, Any], folder: Path, **options: Any) -> str:
+    """As `reproduction.execute.execute_notebook`, but in this process; one at a time."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("NFQA_GIVEN", "OMP_NUM_THREADS", "PYTHONWARNINGS"):  # which are set for a process of its own
-            patch.setenv(name, os.environ.get(name, ""))
-        later = [target for target in pending if target.reads]
-        first = [target for target in pending if not target.reads]
-        return [t.identifier for t in (*first, *later) if make_artefact(place, t.identifier)]
-
-
-def run_here(notebook: Path, executed: Path, parameters: dict[str, Any], folder: Path) -> str:
-    """As `reproduction.execute.execute_notebook`, but in this process."""
-    with pytest.MonkeyPatch.context() as patch:
+        for name, value in options.get("environment", {}).items():
+            patch.setenv(name, value)
         patch.chdir(folder)
         run_cells(notebook, parameters)
     nbformat.write(nbformat.v4.new_notebook(), executed)

@@ -1,9 +1,7 @@
 """A soak test: a faulty server on loopback, runs killed at random moments, the journal held against the server's log.
 
-`make soak`, or `python tests/soak.py --calls 10000 --kills 100 --runner-kills 20`. It ends with 1 where a promise of
-docs/reliability.md is broken. Two processes always ask through one journal; the one that is killed is drawn by chance.
-In the second part, `nfqa run` runs a notebook. By turns one of its processes is killed, and the run is interrupted
-twice, 0.2 s apart.
+`make soak`, or `python tests/soak.py --calls 10000 --kills 100`. It ends with 1 where a promise of docs/reliability.md
+is broken. Two processes always ask through one journal; the one that is killed is drawn by chance.
 """
 
 from __future__ import annotations
@@ -13,7 +11,6 @@ import json
 import os
 import random
 import re
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -21,12 +18,9 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-import psutil
-from conftest import copy_project
 from judged_run import CONCURRENCY, judge_sample
 from notebook_cells import RuleModel
 from stub_server import ODD, RETRIED, Sent, StubServer, hash_request, reply_to
@@ -37,14 +31,12 @@ from nfqa.judge.journal import Journal, hash_text
 from nfqa.models.chat import PASSING as PASSES
 from nfqa.models.chat import Decoding, Request
 from nfqa.models.roles import parse_role
-from reproduction.values import read_values
 
 SCRIPT = Path(__file__).with_name("judged_run.py")
 FAULTS, SHARE = (*RETRIED, "plain_text"), 0.125  # one attempt in eight
 STRANGE = (*(4 * FAULTS), *ODD, "hang")  # few of those that cost a verdict, or a time-out
 STUB = parse_role("judge", "openai:stub")
 _ENOUGH = 3  # crashes end a storm
-_STARTING = 5.0  # seconds until a notebook asks
 LATEST = 20.0  # seconds after a kill in which what is left of a run may still ask
 _MARKED = re.compile(r"\[\[(\w+)\]\]")
 
@@ -58,8 +50,7 @@ class Findings:
     in_flight. lost: replies that are nowhere in the journal, of runs that were not killed, or of a killed one beyond
     those that may be on their way. wrong: kept texts that the server never sent, verdicts that their text doesn't
     hold, cells of the final tables that differ from an undisturbed run. late: calls by what a killed run left, more
-    than 20 seconds after. crashed: runs that ended otherwise than by a kill or in success, or were interrupted and
-    still there after 5 seconds.
+    than 20 seconds after. crashed: runs that ended otherwise than by a kill or in success.
     """
 
     calls: int = 0
@@ -153,22 +144,9 @@ class Storm:
             )  # fmt: skip
         return run, process
 
-    def kill(self, run: str, victim: psutil.Process) -> None:
-        """End one of a run's processes by force, if it still is."""
+    def kill(self, run: str, process: subprocess.Popen[bytes]) -> None:
+        """End a run by force."""
         self.killed[run] = time.monotonic()
-        with suppress(psutil.NoSuchProcess):
-            victim.kill()
-
-    def interrupt(self, run: str, process: subprocess.Popen[bytes]) -> None:
-        """Interrupt a run twice, 0.2 s apart; it has 5 seconds to end."""
-        self.killed[run] = time.monotonic()
-        for kind in (signal.SIGTERM, self.draw.choice((signal.SIGTERM, signal.SIGINT))):
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, kind)
-            time.sleep(0.2)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(4.8)
-        self.crashed += process.poll() not in (130, -signal.SIGTERM)  # the second before it heeds any
         process.kill()
 
     def audit(self) -> Findings:
@@ -202,7 +180,7 @@ def storm_askers(folder: Path, *, calls: int, kills: int, seed: int) -> Findings
                     moments.pop(0)
                     time.sleep(storm.draw.uniform(0, 0.05))
                     run = storm.draw.choice(list(running))
-                    storm.kill(run, psutil.Process(running[run].pid))
+                    storm.kill(run, running[run])
                     running.pop(run).wait()
                 time.sleep(0.002)
         result = storm.audit()
@@ -220,73 +198,17 @@ def storm_askers(folder: Path, *, calls: int, kills: int, seed: int) -> Findings
         return result
 
 
-def storm_runner(folder: Path, *, kills: int, seed: int) -> Findings:
-    """`nfqa run` of a notebook whose judge is the server; it is killed or interrupted, and started again."""
-    with StubServer(faults=FAULTS, share=SHARE / 4, reply=reply_mostly, delay=0.05, random_seed=seed) as server:
-        storm, root = Storm(server, folder, seed=seed), folder / "checkout"
-        copy_project(root, "src", "data", "papers", "notebooks", "prompts")
-        variables = {"NFQA_ROOT": str(root), "NFQA_JOURNAL": str(storm.journal), "NFQA_CONCURRENCY": str(CONCURRENCY)}
-        variables |= {"DATA": "sample", "PROFILE": "quick", "PROMPTS": "own", "PYTHONPATH": str(root / "src")}
-        complete, most, ended = 0, 0, 1
-        with tqdm(total=kills, desc="runners", unit="kill") as bar:
-            while (ended or len(storm.killed) < kills) and storm.crashed < _ENOUGH:
-                judge, before = f"openai:stub-{complete}@{server.url}", len(server.bodies)
-                run, process = storm.start("-m", "reproduction", "run", "linkage/table_05", **variables, JUDGE=judge)
-                moment = storm.draw.uniform(-0.5, 1)  # in one of three runs before anything is asked
-                pause = time.monotonic() + storm.draw.uniform(0, _STARTING)
-                while process.poll() is None and complete and len(storm.killed) < kills:
-                    if time.monotonic() > pause if moment < 0 else len(server.bodies) - before > moment * most:
-                        known = psutil.Process(process.pid)
-                        if len(storm.killed) % 2:
-                            storm.interrupt(run, process)
-                        else:
-                            storm.kill(run, storm.draw.choice([known, *known.children(recursive=True)]))
-                        bar.update()
-                        break
-                    time.sleep(0.002)
-                ended = process.wait()
-                complete += ended == 0
-                if run not in storm.killed:
-                    most = max(most, len(server.bodies) - before)
-                    storm.crashed += ended != 0
-        result, patience = storm.audit(), time.monotonic() + LATEST
-        while (left := _list_processes(root)) and time.monotonic() < patience:
-            time.sleep(0.5)
-        result.late += len(left)
-        files = (root / "build" / "variants").glob("*/sample/results/linkage/table_05.csv")
-        tables = [read_values(file).drop(columns="signature") for file in files]
-        result.wrong += sum(not table.equals(tables[0]) for table in tables)
-        return result
-
-
-def _list_processes(folder: Path) -> list[int]:
-    """Those at work in a folder, zombies apart."""
-    result = []
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            result += [process.pid] if process.cwd() == str(folder) else []
-    return result
-
-
 def main() -> int:
-    """Both parts, and what they came to."""
+    """The storm, and what it came to."""
     parser = argparse.ArgumentParser(description="Runs killed at random moments against a faulty server, on loopback.")
     parser.add_argument("--calls", type=int, default=10_000)
     parser.add_argument("--kills", type=int, default=80, help="of processes that ask")
-    parser.add_argument("--runner-kills", type=int, default=20, help="of a runner's processes, and interruptions")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    broken = False
     with tempfile.TemporaryDirectory(prefix="soak.") as name:
-        askers, runners = Path(name) / "askers", Path(name) / "runners"
-        parts = {"askers": lambda: storm_askers(askers, calls=options.calls, kills=options.kills, seed=options.seed)}
-        if options.runner_kills:
-            parts["runners"] = lambda: storm_runner(runners, kills=options.runner_kills, seed=options.seed)
-        for part, storm in parts.items():
-            result = storm()
-            broken |= result.broken
-            print(f"{part}: {result}{'  BROKEN' if result.broken else ''}", flush=True)
-    return int(broken)
+        result = storm_askers(Path(name) / "askers", calls=options.calls, kills=options.kills, seed=options.seed)
+    print(f"{result}{'  BROKEN' if result.broken else ''}", flush=True)
+    return int(result.broken)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from reproduction.accept import TEXTS, keep_outputs
 from reproduction.data.load import load
 from reproduction.data.registry import UpstreamFile, fetch_file, read_registry
 from reproduction.data.web import FRAMES, load_frame
-from reproduction.notebooks import ANSWER, drop_answer, read_cells
+from reproduction.notebooks import read_cells
 
 NOTEBOOKS = sorted((PROJECT / "notebooks").glob("*/*.ipynb"))
 MOST = 60 * 1024  # bytes of a notebook
@@ -134,10 +134,3 @@ def test_a_committed_notebook_keeps_tables_and_lines_alone(tmp_path: Path) -> No
     before = path.read_bytes()
     keep_outputs(path, executed, tmp_path)
     assert path.read_bytes() == before
-
-
-def test_an_answer_is_dropped_from_another_run_alone(tmp_path: Path) -> None:
-    answer = nbformat.v4.new_markdown_cell("**Answer.** Of the example.", metadata={"tags": [ANSWER]})
-    write(tmp_path / "executed.ipynb", [answer, nbformat.v4.new_markdown_cell("# The rest")])
-    drop_answer(tmp_path / "executed.ipynb")
-    assert [cell["source"] for cell in read_cells(tmp_path / "executed.ipynb")] == ["# The rest"]

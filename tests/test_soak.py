@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from notebook_cells import RuleModel
-from soak import STUB, audit, judge_sample, reply_by_rule, storm_askers, storm_runner
+from soak import STUB, audit, judge_sample, reply_by_rule, storm_askers
 from stub_server import Sent
 
 from nfqa.judge.asking import Asker
@@ -24,14 +24,6 @@ def test_processes_killed_at_random_moments_lose_nothing_and_pay_no_more_than_wh
     assert not found.broken, found
     assert found.kills == 10
     assert found.kept > 400
-
-
-@pytest.mark.slow
-@pytest.mark.monthly
-def test_a_killed_runner_leaves_no_notebook_that_goes_on_asking(tmp_path: Path) -> None:
-    found = storm_runner(tmp_path / "runner", kills=2, seed=1)
-    assert not found.broken, found
-    assert found.kills == 2
 
 
 @pytest.mark.parametrize(

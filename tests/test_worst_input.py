@@ -16,7 +16,6 @@ from nfqa.judge import prompts, server_replies
 from nfqa.kernels import parse, texts
 from nfqa.metrics import coverage, dispute_rules
 from nfqa.models import pretrained
-from reproduction import site
 from reproduction.data import gather, readers
 from reproduction.studies import compose, degrade, generated
 
@@ -66,7 +65,6 @@ WORST: dict[str, tuple[Callable[[str], Any], tuple[str, ...]]] = {  # what is ca
     "instance": (gather._INSTANCE.fullmatch, ("1", "1_")),
     "clean_text": (prompts.clean_text, ("<<", "< / s ", "<s", "<question x", "[ / INST", "<|", "\r", "\x00")),
     "judge_status": (lambda text: server_replies.judge_status(400, text), ("model ", "a*", "*", "context_")),
-    "paths": (partial(site._ABSOLUTE_PATH.sub, "…/"), ("/a", "/+/", "/a/", " /a/b", "/")),
 }
 CASES = [(name, text) for name, (_, own) in WORST.items() for text in dict.fromkeys((*own, *ANYWHERE))]
 

@@ -198,7 +198,7 @@ def draw_sample(root: Path, only: Sequence[str], size: int, seed: int) -> pd.Dat
     if not options.roles:
         here = [spec for spec in COMMITTED if spec == SMOLLM2 or find_in_folder(parse_role("judge", spec))]
         asking = {"reading": "logits", "decoding": "greedy"}
-        options = replace(options, roles=dict.fromkeys(names, ",".join(here)), asking=asking)
+        options = replace(options, given=dict.fromkeys(names, ",".join(here)) | asking)
     recorder, end = Recorder(root, size), time.monotonic() + SECONDS
     artefacts = [(paper, name) for paper, name in list_chosen(root, only) if {*names} & {*paper.artefacts[name].roles}]
     for paper, name in random.Random(seed).sample(artefacts, len(artefacts)):

@@ -19,7 +19,6 @@ from reproduction.data.registry import UnreachableError
 from reproduction.keys import list_targets
 from reproduction.options import RunOptions, read_choice, read_count, read_options, read_questions
 from reproduction.papers import list_named
-from reproduction.place import Place
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +45,6 @@ def list_commands(root: Path) -> dict[str, cli.Command]:
     commands: dict[str, tuple[Command, dict[str, dict[str, Any]]]] = {
         "reproduce": (reproduce, some),
         "run": (reproduce, named),
-        "make": (make, {"work": {"help": "work folder, such as build"}, "artefact": {"metavar": "PAPER/NAME"}}),
         "status": (status, some),
         "check": (check, {}),
         "accept": (accept, some),
@@ -65,13 +63,12 @@ def list_commands(root: Path) -> dict[str, cli.Command]:
 
 def _run(root: Path, command: Command, arguments: argparse.Namespace) -> int:
     """Run a command with Make's variables, checked."""
-    options = RunOptions()
-    if command is not make:  # which reads none
-        questions = read_questions()
-        names = getattr(arguments, "artefacts", [])
-        artefacts = arguments.artefacts = list_named(root, names, questions=questions)
-        arguments.named = [name for name in names if name in artefacts]  # and no paper, which stands for many
-        options = read_options(root, artefacts, makes=command is not report, questions=questions)
+    questions = read_questions()
+    names = getattr(arguments, "artefacts", [])
+    artefacts = list_named(root, names, questions=questions)
+    arguments.artefacts = artefacts
+    arguments.named = [name for name in names if name in artefacts]  # and no paper, which stands for many
+    options = read_options(root, artefacts, makes=command is not report, questions=questions)
     try:
         return command(root, options, arguments)
     except UnreachableError as error:
@@ -85,19 +82,20 @@ def score(root: Path, score_file: Callable[[argparse.Namespace], int], arguments
     folder = arguments.out = (arguments.out or root / "build" / "scores" / arguments.file.stem).resolve()
     if score_file(arguments) or arguments.dry_run:
         return 0
+    from concurrent.futures import ThreadPoolExecutor
+
     from reproduction.execute import execute_notebook
-    from reproduction.notebooks import drop_answer
     from reproduction.papers import find_artefact, read_papers
 
     paper, name = find_artefact(read_papers(root), USERS_ANSWERS)
     with TemporaryDirectory() as scratch:
         page = Path(scratch) / "report.ipynb"
         parameters = {"scores": str(folder), "out": scratch}
-        failure = execute_notebook(paper.artefacts[name].path, page, parameters, root)
+        with ThreadPoolExecutor(1) as pool:
+            failure = pool.submit(execute_notebook, paper.artefacts[name].path, page, parameters, root).result()
         if failure:
             print(failure, file=sys.stderr)
             return 1
-        drop_answer(page)  # of the sample
         text = re.sub(r"\.\./\.\./figures/\w+/", "", page.read_text(encoding="utf-8"))  # its pictures lie beside it
         page.write_text(text.replace(scratch, str(folder)), encoding="utf-8")
         copy_outputs(Path(scratch), folder)
@@ -108,7 +106,7 @@ def score(root: Path, score_file: Callable[[argparse.Namespace], int], arguments
 def reproduce(root: Path, options: RunOptions, arguments: argparse.Namespace) -> int:
     """Bring artefacts up to date, and the report where all are made."""
     from reproduction.check import compare_reference, print_values, say_made, say_moved
-    from reproduction.plan import describe_target, estimate_run
+    from reproduction.plan import describe_target
     from reproduction.runner import reach_data, run_targets
 
     jobs = read_count("JOBS", "how many notebooks run at a time") or 2
@@ -123,9 +121,6 @@ def reproduce(root: Path, options: RunOptions, arguments: argparse.Namespace) ->
         print("Running on the small bundled SAMPLE instead, into build/sample/; it does not reproduce a paper.\n")
         options = replace(options, data="sample")
         targets = list_targets(root, options, arguments.artefacts)
-    if options.questions:
-        for line in estimate_run(root, targets, options):
-            print(line, flush=True)
     failed = run_targets(root, options, targets, jobs=jobs)
     skipped = [target for target in targets if target.lacks]
     print(*(f"{target.identifier}: {describe_target(target)}\n" for target in skipped), sep="", end="")
@@ -148,13 +143,6 @@ def reproduce(root: Path, options: RunOptions, arguments: argparse.Namespace) ->
     return int(bool(failed or is_wrong or {target.identifier for target in skipped} & {*arguments.named}))
 
 
-def make(root: Path, _: RunOptions, arguments: argparse.Namespace) -> int:
-    """Run the notebook of an artefact whose key is written, in a process that `run` starts."""
-    from reproduction.execute import make_artefact
-
-    return make_artefact(Place(root, root / arguments.work, is_full=arguments.work == "build"), arguments.artefact)
-
-
 def status(root: Path, options: RunOptions, arguments: argparse.Namespace) -> int:
     """Show which artefacts are up to date, and how many requests a run would send to a language model."""
     from reproduction.plan import describe_journal, describe_target, plan_targets
@@ -163,7 +151,7 @@ def status(root: Path, options: RunOptions, arguments: argparse.Namespace) -> in
     lines = (f"{target.identifier:24} {describe_target(target)}" for target in targets)
     print(*lines, *describe_journal(root), sep="\n")
     stale = [target for target in targets if target.stale]
-    if any(target.key and target.key.asks for target in stale):
+    if any(target.key.asks for target in stale):
         print("Requests this run would send (shared ones are sent once):")
         for line in plan_targets(root, stale, options):
             print(line, flush=True)

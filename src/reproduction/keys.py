@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import inf
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +22,6 @@ from reproduction.papers import DEBATEQA, Artefact, Paper, describe_entry, list_
 from reproduction.place import Place, find_committed
 
 QUICK_LIMIT = 8  # questions of each dataset in a quick run
-_QUICK_MINUTES = 0.6  # about what a long artefact takes in it
 _FILES = ("answers",)  # parameters that name files of a user's own, or a folder
 _BUNDLED = (  # the project's own files, which modules read
     "src/nfqa/metrics/*.json", "src/nfqa/models/embedded/judge/*", "src/nfqa/models/embedded/reader/*",
@@ -32,11 +30,11 @@ _BUNDLED = (  # the project's own files, which modules read
 )  # fmt: skip
 
 
-class Key(BaseModel):
-    """What an artefact is made from, in WORK/keys/PAPER/NAME.json, for the process that runs its notebook."""
+@dataclass(frozen=True)
+class Key:
+    """What an artefact is made from."""
 
-    notebook: str
-    parameters: dict[str, Any]  # for papermill
+    parameters: dict[str, Any]  # of its notebook
     parts: dict[str, str]  # all that it depends on, hashed
     size: str  # of a quick run
     asks: bool  # a language model that the user named; what notebooks ask by default is committed
@@ -56,7 +54,7 @@ class Record(BaseModel):
 
 
 def choose_parameters(paper: Paper, name: str, options: RunOptions, out: Path) -> dict[str, Any]:
-    """What papermill is given: the profile's parameters, the entry's, the user's; refused if the notebook lacks them.
+    """What a notebook is given: the profile's parameters, the entry's, the user's; refused if the notebook lacks them.
 
     Raises: ValueError naming an unknown parameter and listing the known ones; for a value of another kind than the
         default, or a text that UTF-8 can't carry.
@@ -73,15 +71,13 @@ def choose_parameters(paper: Paper, name: str, options: RunOptions, out: Path) -
     if options.profile == "quick":
         slow = "evaluator" in artefact.roles  # a language model runs every partial answer
         chosen |= {"n_seeds": 2, "resamples": 500, "limit": QUICK_LIMIT // 2 if slow else QUICK_LIMIT}
-    if options.seeds:
-        chosen["n_seeds"] = options.seeds
     if options.data == "sample":
         chosen["judge"] = ""
     if options.questions:
         chosen["questions"] = options.questions
-    chosen |= options.asking | ({"answers": options.answers} if options.answers else {})
-    parameters = {key: value for key, value in chosen.items() if key in known} | artefact.parameters
-    parameters |= {key: value for key, value in options.roles.items() if key in known} | options.parameters
+    chosen |= options.given
+    parameters = {name: value for name, value in chosen.items() if name in known} | artefact.parameters
+    parameters |= {role: spec for role, spec in options.roles.items() if role in known} | options.parameters
     for key, value in parameters.items():
         if re.search("[\ud800-\udfff]", str(value)):  # a notebook, which is JSON, can't hold it
             raise ValueError(f"{identifier}: {key} is {value!r}, which is not UTF-8; rename it")
@@ -126,12 +122,10 @@ def make_key(paper: Paper, name: str, place: Place, options: RunOptions) -> Key:
     if options.asks(artefact.roles):
         files += find_committed(root, "verdicts")
     parts |= {f"file {os.path.relpath(path, root)}": hash_file(path) for path in sorted(files)}
-    parts |= {f"result {other}": hash_result(place, f"{paper.paper}/{other}") for other in artefact.reads}
+    parts |= hash_results(place, paper, name)
     asks = options.asks(dict.fromkeys(artefact.roles, ""))
-    return Key(
-        notebook=str(artefact.path), parameters=parameters, size=options.say_size(parameters), parts=parts, asks=asks,
-        fills_machine=asks or ("evaluator" in artefact.roles and "evaluator" in options.roles),
-    )  # fmt: skip
+    fills_machine = asks or ("evaluator" in artefact.roles and "evaluator" in options.roles)
+    return Key(parameters, parts, options.say_size(parameters), asks, fills_machine)
 
 
 def list_data(root: Path, artefact: Artefact, parameters: Mapping[str, Any]) -> list[str]:
@@ -144,10 +138,10 @@ def list_data(root: Path, artefact: Artefact, parameters: Mapping[str, Any]) -> 
     return [name for name in artefact.datasets if names_optional or not registry[name].optional]
 
 
-def hash_result(place: Place, identifier: str) -> str:
-    """The hash of an artefact's values, "missing" where there are none."""
-    file = place.find("results", f"{identifier}.csv")
-    return hash_file(file) if file.is_file() else "missing"
+def hash_results(place: Place, paper: Paper, name: str) -> dict[str, str]:
+    """The hash of the values of each artefact that one reads, "missing" where there are none."""
+    paths = {other: place.find("results", f"{paper.paper}/{other}.csv") for other in paper.artefacts[name].reads}
+    return {f"result {other}": hash_file(path) if path.is_file() else "missing" for other, path in paths.items()}
 
 
 def _hash_upstream(root: Path, name: str, data: str) -> str:
@@ -187,15 +181,15 @@ def explain_staleness(record: Record | None, parts: dict[str, str], place: Place
 class Target:
     """One artefact of a run. `stale` lists why it must run; empty when it is fresh.
 
-    `lacks` lists what it can't run without; it is skipped then, has no key, and the previous result is kept.
+    `lacks` lists what it can't run without; it is skipped then, and the previous result is kept.
     """
 
     paper: Paper
     name: str
     options: RunOptions  # without the user's parameters where it is only read by the artefact that was named
-    key: Key | None = None
+    key: Key
+    record: Record | None  # of its last run here
     stale: tuple[str, ...] = ()
-    minutes: float | None = None  # of its last run here; None before the first
     lacks: tuple[str, ...] = ()
 
     @property
@@ -207,19 +201,19 @@ class Target:
         return self.paper.artefacts[self.name]
 
     @property
+    def is_main(self) -> bool:
+        """Whether it is the artefact that its notebook names, of which the committed notebook holds the run."""
+        return bool(read_parameters(self.artefact.path)["artefact"] == self.identifier)
+
+    @property
     def reads(self) -> set[str]:
         """Identifiers of the artefacts that must be up to date before this one."""
         return {f"{self.paper.paper}/{other}" for other in self.artefact.reads}
 
     @property
-    def seconds(self) -> float:
-        """About how long it takes: as last time, or as its entry says; infinity for another model or a user's file."""
-        if self.minutes is not None:
-            return 60 * self.minutes
-        models = {*self.options.roles} & {*self.artefact.roles}
-        if models or self.options.answers or {*_FILES} & {*self.options.parameters}:
-            return inf
-        return 60 * min(self.artefact.minutes, _QUICK_MINUTES if self.options.profile == "quick" else inf)
+    def minutes(self) -> float:
+        """How long it takes: as last time, or about as long as its entry says."""
+        return self.record.minutes if self.record else self.artefact.minutes
 
 
 def lacks_answers(artefact: Artefact, parameters: dict[str, Any]) -> bool:
@@ -231,29 +225,24 @@ def lacks_answers(artefact: Artefact, parameters: dict[str, Any]) -> bool:
 def list_targets(root: Path, options: RunOptions, only: Sequence[str] = ()) -> list[Target]:
     """Every artefact with a notebook, or those named and what they read, in the papers' order, each with its state.
 
-    An artefact that reads a stale one is stale too, all the way down a chain; when its turn comes, it runs only if what
-    it reads has changed.
+    An artefact that reads a stale one is stale too, all the way down a chain.
     Raises: ValueError for an unknown artefact, or one without a notebook.
     """
     place = options.find_place(root)
     targets: dict[str, Target] = {}
     for paper, name in list_chosen(root, only):
         identifier = f"{paper.paper}/{name}"
+        artefact = paper.artefacts[name]
         settings = options if identifier in only else replace(options, parameters={})
-        target = Target(paper, name, settings)
-        lacks = []
-        if settings.questions and lacks_answers(target.artefact, choose_parameters(paper, name, settings, Path())):
-            lacks.append("answers to DebateQA's questions (GENERATOR= or ANSWERS=)")
-        read = [other for other in map(targets.get, target.reads) if other]
-        lost = [t for t in read if t.lacks and hash_result(place, t.identifier) == "missing"]
-        lacks += [f"results of {t.name}" for t in lost]
-        if lacks:
-            targets[identifier] = replace(target, lacks=tuple(lacks))
-            continue
         key = make_key(paper, name, place, settings)
+        lacks = []
+        if settings.questions and lacks_answers(artefact, key.parameters):
+            lacks.append("answers to DebateQA's questions (GENERATOR= or ANSWERS=)")
+        read = [target for target in targets.values() if target.paper is paper and target.name in artefact.reads]
+        lacks += [f"results of {t.name}" for t in read if t.lacks and key.parts[f"result {t.name}"] == "missing"]
         record = read_record(place, identifier)
         stale = explain_staleness(record, key.parts, place)
-        stale += [f"reads {t.name}, which is stale" for t in read if t.stale]
-        minutes = record.minutes if record else None
-        targets[identifier] = replace(target, key=key, stale=tuple(stale), minutes=minutes)
+        stale += [f"reads {target.name}, which is stale" for target in read if target.stale]
+        reasons = () if lacks else tuple(stale)
+        targets[identifier] = Target(paper, name, settings, key, record, reasons, tuple(lacks))
     return list(targets.values())

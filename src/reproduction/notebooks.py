@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from nfqa.files.code import PACKAGES, hash_modules, parse
-from nfqa.files.paths import stamp, write_text
+from nfqa.files.paths import stamp
 from nfqa.models.roles import DEFAULTS
 
 _PACKAGES = (
@@ -42,13 +42,6 @@ def _parse_notebook(path: Path, *_: int) -> Sequence[dict[str, Any]]:
         return [cell | fields for cell, fields in zip(cells, parsed, strict=True)]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path}: not a notebook ({type(error).__name__}: {error})") from None
-
-
-def drop_answer(executed: Path) -> None:
-    """Take the answer out of an executed notebook whose run is not the one that it speaks of."""
-    notebook = json.loads(executed.read_text(encoding="utf-8"))
-    notebook["cells"] = [cell for cell in notebook["cells"] if ANSWER not in cell["metadata"].get("tags", [])]
-    write_text(executed, json.dumps(notebook, indent=1, ensure_ascii=False) + "\n")
 
 
 def read_parameters(notebook: Path) -> dict[str, Any]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import hashlib
-import json
 import os
 import re
 import shlex
@@ -18,46 +16,48 @@ from nfqa.judge.limits import Limits
 from nfqa.models.loading import DTYPES
 from nfqa.models.roles import DEFAULTS, ROLES, identify_role, list_specs
 from nfqa.opening import Asking
-from reproduction.notebooks import list_roles, read_parameters
+from reproduction.notebooks import hash_json, read_parameters
 from reproduction.papers import DEBATEQA, list_chosen
 from reproduction.place import Place, find_place
 
 ASKED = ("judge", "generator")
-_ASKING = ("prompts", "decoding", "reading", "wrapping")
-_SETTINGS = ("seeds", "dtype", "max_tokens", "answers")  # of a run, beside roles, asking and parameters
+_ASKING = ("prompts", "decoding", "reading", "wrapping")  # how language models are asked
 _LONGEST_VARIANT = 80  # characters of a folder's name before its hash, which distinguishes them
 _LONGEST_VALUE = 24  # characters of one value in it
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What a user can set for a run. `roles` and `asking` (how language models are asked) go to every notebook that
-    takes them, `parameters` to those named."""
+    """What a user can set for a run.
+
+    given: of all notebooks, where they have such a parameter: the roles, how models are asked, n_seeds, answers (a
+    folder of answers made elsewhere). parameters: of the notebooks that are named. settings: of models, by variables
+    that the library reads. questions: DEBATEQA for those that its authors released, in place of a notebook's own.
+    """
 
     data: str = "full"
     profile: str = "full"
-    seeds: int | None = None
-    roles: dict[str, str] = field(default_factory=dict)
+    questions: str = ""
+    given: dict[str, Any] = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)
-    asking: dict[str, Any] = field(default_factory=dict)
-    dtype: str = ""  # of models in process
-    max_tokens: int | None = None  # that a language model may write as a verdict
-    answers: str = ""  # a folder of answers made elsewhere, for the notebooks that take answers
-    questions: str = ""  # DEBATEQA for those that its authors released, in place of a notebook's default ones
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """The roles that the user fills, each with its spec."""
+        return {name: spec for name, spec in self.given.items() if name in ROLES}
 
     @property
     def variant(self) -> str:
         """A folder name for a run with overrides, what they are and a hash of them; "" without any."""
         roles = {role: identify_role(role, spec) for role, spec in self.roles.items()}  # wherever a model is served
-        settings = {name: value for name in _SETTINGS if (value := getattr(self, name))}
-        changed = [settings, roles, self.asking, self.parameters]
-        if not any(changed):
+        changed = self.settings | self.given | roles | self.parameters
+        if not changed:
             return ""
-        pairs = [pair for value in changed for pair in sorted(value.items())]
         words = ["quick"] if self.profile == "quick" else []
-        words += [f"{name}-{_shorten(value)}".rstrip("-") for name, value in pairs]
-        digest = hashlib.sha256(json.dumps([*changed, self.profile], sort_keys=True).encode()).hexdigest()[:8]
-        return f"{'-'.join(words)[:_LONGEST_VARIANT].rstrip('-.')}-{digest}"
+        words += [f"{name}-{_shorten(value)}".rstrip("-") for name, value in sorted(changed.items())]
+        name = "-".join(words)[:_LONGEST_VARIANT].rstrip("-.")
+        return f"{name}-{hash_json([changed, self.profile])[:8]}"
 
     def say_size(self, parameters: Mapping[str, Any]) -> str:
         """Of a quick run, how many questions of each dataset and draws an artefact is given; "" of a full one."""
@@ -95,53 +95,62 @@ def read_options(root: Path, artefacts: Sequence[str], *, makes: bool = True, qu
         gives it.
     Raises: ValueError naming the variable, what it is and what was expected.
     """
-    profile = read_choice("PROFILE", "full", "quick")
-    data = read_choice("DATA", "full", "sample")
-    read_choice("FRESH", "", "1")  # for `reproduction.place.find_committed`
+    roles = {name: os.environ[name.upper()] for name in ROLES if os.environ.get(name.upper())}
+    asking = {name: os.environ[name.upper()] for name in _ASKING if os.environ.get(name.upper())}
+    given: dict[str, Any] = roles | asking
     seeds = read_count("SEEDS", "a whole number of reference draws")
-    roles = _read_given(ROLES)
-    asking = _read_given(_ASKING)
-    if roles.get("judge", DEFAULTS["judge"]) != DEFAULTS["judge"] and roles["judge"].startswith("embedded:"):
-        raise ValueError(f"JUDGE is {roles['judge']!r}; for the embedded judge alone, expected {DEFAULTS['judge']}")
-    for role, spec in roles.items():
-        identify_role(role, spec)
-    for name in asking:
-        about = ("judge", "generator", "evaluator") if name == "wrapping" else ("judge", "generator")
-        if not set(about) & set(roles):
-            takers = " or ".join(role.upper() for role in about)
-            raise ValueError(f"{name.upper()} has no effect without {takers}; unset it")
-    parameters = _read_parameters(os.environ.get("PARAMS", ""))
-    if parameters and not artefacts and makes:
-        raise ValueError("PARAMS needs one artefact, as in `make linkage/table_02 PARAMS='short=drop'`")
+    if seeds:
+        given["n_seeds"] = seeds
     answers = os.environ.get("ANSWERS", "")
     if answers and not Path(answers).is_dir():
         raise ValueError(
             f"ANSWERS is {answers!r}; expected a folder with one file per system (`make score` takes a file)"
         )
-    chosen = list_chosen(root, artefacts) if roles or answers else []
-    notebooks = [paper.artefacts[name].path for paper, name in chosen]
-    if answers and artefacts and not any("answers" in read_parameters(notebook) for notebook in notebooks):
-        raise ValueError(f"ANSWERS is set, but {' and '.join(artefacts)} does not accept ANSWERS; unset it")
-    taken = {role for notebook in notebooks for role in list_roles(notebook)}
-    for role in roles.keys() - taken:  # it would change nothing and look as if it had
-        raise ValueError(f"{role.upper()} is set, but no notebook of this run takes the role {role}; unset it")
-    Asking(**asking)  # type: ignore[arg-type]  # refused here rather than by a notebook half a minute later
-    max_tokens = Limits.from_environment().max_tokens
-    if max_tokens and "judge" not in roles:
-        raise ValueError("MAX_TOKENS has no effect without JUDGE; unset it (or NFQA_MAX_TOKENS)")
+    if answers:
+        given["answers"] = str(Path(answers).resolve())
+    parameters = _read_parameters(os.environ.get("PARAMS", ""))
+    if parameters and not artefacts and makes:
+        raise ValueError("PARAMS needs one artefact, as in `make linkage/table_02 PARAMS='short=drop'`")
+    _check_models(roles, asking)
+    _check_taken(root, artefacts, given)
     dtype = read_choice("NFQA_DTYPE", "auto", *DTYPES)
+    settings = {"dtype": dtype if dtype != "auto" else "", "max_tokens": Limits.from_environment().max_tokens}
+    read_choice("FRESH", "", "1")  # for `reproduction.place.find_committed`
     return RunOptions(
-        data=data,
-        profile=profile,
-        seeds=seeds,
-        roles=roles,
-        parameters=parameters,
-        asking=dict(asking),
-        dtype="" if dtype == "auto" else dtype,
-        max_tokens=max_tokens,
-        answers=answers and str(Path(answers).resolve()),
+        data=read_choice("DATA", "full", "sample"),
+        profile=read_choice("PROFILE", "full", "quick"),
         questions=questions,
+        given=given,
+        parameters=parameters,
+        settings={name: value for name, value in settings.items() if value},
     )
+
+
+def _check_models(roles: dict[str, str], asking: dict[str, str]) -> None:
+    """Refuse, before anything runs, a model that can't fill its role, and what has no effect without a model."""
+    for role, spec in roles.items():
+        identify_role(role, spec)
+    if roles.get("judge", "").startswith("embedded:") and roles["judge"] != DEFAULTS["judge"]:
+        raise ValueError(f"JUDGE is {roles['judge']!r}; for the embedded judge alone, expected {DEFAULTS['judge']}")
+    for name in asking:
+        about = (*ASKED, "evaluator") if name == "wrapping" else ASKED
+        if not set(about) & set(roles):
+            takers = " or ".join(role.upper() for role in about)
+            raise ValueError(f"{name.upper()} has no effect without {takers}; unset it")
+    Asking(**asking)  # type: ignore[arg-type]
+    if Limits.from_environment().max_tokens and "judge" not in roles:
+        raise ValueError("MAX_TOKENS has no effect without JUDGE; unset it (or NFQA_MAX_TOKENS)")
+
+
+def _check_taken(root: Path, artefacts: Sequence[str], given: Iterable[str]) -> None:
+    """Refuse what no notebook of a run takes: it would change nothing and look as if it had."""
+    if given:
+        notebooks = [paper.artefacts[name].path for paper, name in list_chosen(root, artefacts)]
+        taken = {name for notebook in notebooks for name in read_parameters(notebook)}
+        for name in given:
+            if name not in taken:
+                variable = {"n_seeds": "SEEDS"}.get(name, name.upper())
+                raise ValueError(f"{variable} is set, but no notebook of this run takes it; unset it")
 
 
 def read_questions() -> str:
@@ -156,10 +165,6 @@ def _shorten(value: Any) -> str:
     """What a folder's name says of a value, in letters, digits and "._-": of a model or file its last name alone."""
     names = re.sub(r"[a-z]+:|[^ ,]*/|@[^ ,]*", "", str(value))
     return re.sub(r"[^A-Za-z0-9._-]+", "_", names).strip("._-")[:_LONGEST_VALUE]
-
-
-def _read_given(names: Iterable[str]) -> dict[str, str]:
-    return {name: os.environ[name.upper()] for name in names if os.environ.get(name.upper())}
 
 
 def read_choice(name: str, *known: str) -> str:

@@ -1,78 +1,52 @@
-"""What a run would ask a language model, counted before anything is asked, and what the journal holds already."""
+"""What `make status` says: what is stale and why, what a run would ask a language model, what the journal holds."""
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from math import inf
 from pathlib import Path
 
-from nfqa.files.json_lines import read_json
-from nfqa.files.paths import write_text
 from nfqa.judge.asking import Tally
 from nfqa.judge.journal import Journal
 from nfqa.judge.limits import Limits
 from reproduction.judging import find_journal
 from reproduction.keys import Target
-from reproduction.notebooks import hash_json, read_parameters
-from reproduction.options import ASKED, RunOptions
+from reproduction.options import RunOptions
+from reproduction.papers import list_needs, show_name
 from reproduction.place import find_committed
 from reproduction.replay import count_asked
 
-_SECONDS = 11  # for a text of SmolLM2 on two cores, as those of Figure 8 took
 _COMPLETION_TOKENS = 12  # about what a bare verdict takes; a judge that explains itself writes up to 512
+_MOST = 3  # reasons that are listed
+
+
+def describe_target(target: Target) -> str:
+    """Whether an artefact was run here and is fresh, or why it is stale, and how long it takes."""
+    if target.lacks:
+        return f"not run: needs {', '.join(target.lacks)}; previous result kept"
+    if target.record is None:
+        state = f"not run here  (about {target.minutes:.1f} min)"
+    elif not target.stale:
+        return f"fresh  ({target.minutes:.1f} min last time)"
+    else:
+        reasons = "; ".join(target.stale[:_MOST])
+        more = f"; and {len(target.stale) - _MOST} more" if len(target.stale) > _MOST else ""
+        state = f"STALE  ({target.minutes:.1f} min last time): {reasons}{more}"
+    filled = [show_name(target.paper, role) for role in target.options.roles]
+    missing = [need for need in list_needs(target.paper, target.name) if need not in filled]
+    return state + (f"; some rows need {', '.join(missing)}" if missing else "")
 
 
 def plan_targets(root: Path, targets: Sequence[Target], options: RunOptions) -> Iterator[str]:
     """A line for each target that asks a language model; what two targets share is asked once, and counted in each.
 
-    References that a language model would write aren't known before they are written: where they are missing from the
-    journal, the verdicts over them are not counted. A count is kept, and counted again only when what it depends on or
-    the journal has changed: every prompt is written for it, which takes a minute.
+    Every prompt is written for it, which takes a minute. References that a language model would write aren't known
+    before they are written: where they are missing from the journal, the verdicts over them are not counted.
     """
     place = options.find_place(root)
-    journal = describe_journal(root)
     for target in targets:
-        if not target.key or not target.key.asks:
-            continue
-        depends = hash_json([target.identifier, target.key.parts, str(find_journal(root)), journal])
-        path = place.work / "plans" / f"{depends}.json"
-        if options.parameters or not path.is_file():  # a parameter may name a file, which may change
-            tally = replace(count_asked(target.paper, target.name, place, target.options), missing=Counter())
-            write_text(path, json.dumps(vars(tally)))
-        yield f"{target.identifier:24} {_describe(Tally(**read_json(path)))}"
-
-
-def estimate_run(root: Path, targets: Sequence[Target], options: RunOptions) -> Iterator[str]:
-    """What a run on DebateQA's own questions would take: a line for each artefact that is to run, and one for all.
-
-    Minutes are those of the notebook's default questions. Texts and verdicts of a language model are counted by a dry
-    run of the cells that ask for them; those already in the journal or committed are at hand.
-    """
-    place = options.find_place(root)
-    total = 0
-    yield "Estimate. Minutes are of the default questions: DebateQA's are more, by a factor that is not known."
-    for target in targets:
-        if not target.stale:
-            continue
-        settings = read_parameters(target.artefact.path) | (target.key.parameters if target.key else {})
-        roles = {role: str(settings.get(role) or "") for role in ASKED}
-        line = f"{target.identifier:24} {target.artefact.minutes:.1f} min"
-        if options.asks(roles):
+        if target.key.asks:
             tally = count_asked(target.paper, target.name, place, target.options)
-            total += tally.requests
-            line += (
-                f"; texts and verdicts of a language model: {tally.verdicts:,}, of which {tally.requests:,} to ask for"
-            )
-        if "evaluator" in target.artefact.roles:
-            line += "; losses of its evaluators are not counted"
-        yield line
-    yield (
-        f"To ask of language models: {total:,} texts and verdicts at most. SmolLM2 takes {_SECONDS} s for a text on two"
-        f" cores: about {total * _SECONDS / 3600:.1f} hours. How long losses take is not known."
-    )
+            yield f"{target.identifier:24} {_describe(tally)}"
 
 
 def describe_journal(root: Path) -> list[str]:
@@ -89,27 +63,6 @@ def describe_journal(root: Path) -> list[str]:
         for each in models
     ] or ["journal: no verdicts yet"]
     return lines + [f"committed: {path.relative_to(root)}, at no cost" for path in find_committed(root, "verdicts")]
-
-
-def describe_target(target: Target) -> str:
-    """Whether an artefact was run here and is fresh, or why it is stale, and about how long it takes."""
-    if target.lacks:
-        return f"not run: needs {', '.join(target.lacks)}; previous result kept"
-    if target.minutes is not None:
-        minutes = f"{target.minutes:.1f} min last time"
-    else:
-        minutes = f"about {target.seconds / 60:.1f} min" if target.seconds < inf else "not timed yet"
-    if not target.stale:
-        return f"fresh  ({minutes})"
-    from reproduction.papers import list_needs, show_name
-
-    reasons = "; ".join(target.stale[:3]) + (f"; and {len(target.stale) - 3} more" if len(target.stale) > 3 else "")
-    filled = [show_name(target.paper, role) for role in target.options.roles]
-    missing = [need for need in list_needs(target.paper, target.name) if need not in filled]
-    state = f"STALE  ({minutes}): {reasons}"
-    if target.minutes is None:
-        state = f"not run here  ({minutes})"
-    return state + (f"; some rows need {', '.join(missing)}" if missing else "")
 
 
 def _describe(tally: Tally) -> str:
