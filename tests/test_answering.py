@@ -148,5 +148,5 @@ def test_the_library_lets_a_model_in_process_answer_up_to_the_end_of_its_context
     assert set(result.system) == {"tiny"}
     assert set(result.ended) <= {"stop", "length", "empty"}
     assert nfqa.answer_questions(prompts, [tiny], journal=tmp_path / "kept.sqlite").equals(result)
-    with pytest.raises(ValueError, match="expected language models"):
-        nfqa.answer_questions(prompts, "embedded:degrader")
+    with pytest.raises(ValueError, match="role generator is 'embedded:trained'; expected KIND:NAME"):
+        nfqa.answer_questions(prompts, "embedded:trained")

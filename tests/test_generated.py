@@ -1,4 +1,4 @@
-"""Reference lists for one known answer and for none: by hand, with made-up writers, and what they may not see."""
+"""Reference lists for one known answer and for none, with made-up writers."""
 
 from __future__ import annotations
 
@@ -9,78 +9,21 @@ from types import SimpleNamespace
 from typing import Self
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from test_listwise import StubEmbedder
 
 from nfqa.files.records import Answer, Question, QuestionSet
 from nfqa.judge.asking import Asker, Tally
 from nfqa.kernels.parse import Verdict
 from nfqa.metrics.references import Draw
 from nfqa.models.chat import Decoding, Reply, Request
-from reproduction.studies.degrade import degrade
-from reproduction.studies.generated import (
-    Truth,
-    draw_stand_ins,
-    make_no_truth_list,
-    make_one_truth_list,
-    split_answers,
-    write_lists,
-    write_stand_ins,
-)
-
-POOL = ("Trains leave Lisbon at nine.", "A guitar needs six strings and some patience.")
-# In the plane the question points along (1, 0): the first number is the cosine to it.
-PLANE = {
-    "q?": (1, 0), "close": (0.96, 0.28), "near": (0.8, 0.6), "so so": (0.6, 0.8), "far": (0.28, 0.96), "off": (0, 1),
-    **dict.fromkeys(POOL, (0, 1)),
-}  # fmt: skip
+from reproduction.studies.generated import Truth, split_answers, write_lists, write_references
 
 
 def make_question(answers: dict[str, int], text: str = "q?") -> Question:
     return Question(text, tuple(Answer(f"a{i}", words, label) for i, (words, label) in enumerate(answers.items())))
 
 
-MIXED = make_question({"off": 0, "near": 1, "close": 2, "so so": 3, "far": 3})
-
-
-def show(draw: Draw) -> list[tuple[str, int]]:
-    return [(answer.text, answer.label) for answer in draw.references]
-
-
-def test_a_one_truth_list_is_the_truth_and_its_degradations_best_first() -> None:
-    truth, why = "Bake the bread for 40 minutes.", "how to bake bread?"
-    answers = (Answer("a", truth, 1), Answer("b", truth, 0), Answer("c", "No idea.", 0))  # grade 1 stands in for 3
-    draw = make_one_truth_list(Question(why, answers), seed=5, pool=POOL)
-    worse = degrade(truth, question=why, seed=5, pool=POOL)
-    assert show(draw) == list(zip([truth, *worse], [3, 2, 1, 0], strict=True))
-    assert draw.candidates == answers[2:]  # a copy of the truth leaves with it
-    assert draw.dropped is None
-
-
 def test_a_question_without_answers_has_no_list() -> None:
-    empty = Question("q?", ())
-    assert make_one_truth_list(empty, seed=0).dropped == "no_reference"
-    assert make_no_truth_list(empty, StubEmbedder(PLANE), seed=0).dropped == "no_reference"
-    assert write([empty], Writer("x"))[0].dropped == "no_reference"
-
-
-def test_without_a_truth_the_list_is_retrieved_by_closeness_to_the_question() -> None:
-    # cosines .96 .8 .6 .28 0: five texts, places 0, 5 // 3 = 1 and 10 // 3 = 3
-    draw = make_no_truth_list(MIXED, StubEmbedder(PLANE), seed=0, pool=POOL[:1])
-    assert show(draw) == [("close", 3), ("near", 2), ("far", 1), (POOL[0], 0)]
-    assert [answer.text for answer in draw.candidates] == ["off", "so so"]
-    assert show(make_no_truth_list(MIXED, StubEmbedder(PLANE), seed=0)) == [("close", 3), ("near", 2), ("far", 1)]
-
-
-@settings(max_examples=50, deadline=None)
-@given(labels=st.lists(st.integers(0, 3), min_size=5, max_size=5), order=st.permutations(range(5)))
-def test_without_a_truth_neither_labels_nor_the_order_of_the_file_matter(labels: list[int], order: list[int]) -> None:
-    texts = [answer.text for answer in MIXED.answers]
-    other = make_question({texts[i]: labels[i] for i in order})
-    ours, theirs = (make_no_truth_list(q, StubEmbedder(PLANE), seed=1, pool=POOL) for q in (MIXED, other))
-    assert show(ours) == show(theirs)
-    assert {answer.text for answer in ours.candidates} == {answer.text for answer in theirs.candidates}
+    assert write([Question("q?", ())], Writer("x"))[0].dropped == "no_reference"
 
 
 class Prompts:
@@ -205,25 +148,24 @@ def make_set(name: str, count: int, start: int = 0) -> QuestionSet:
 SET = make_set("sample_antique", 12)
 
 
-@pytest.mark.parametrize(("truth", "references"), [("one", "degraded"), ("none", "retrieved")])
-def test_lists_by_rule_for_every_question_and_seed_take_foreign_texts_from_other_questions(truth, references) -> None:
-    draws = draw_stand_ins([SET], truth=truth, seeds=range(2), embedder=StubEmbedder())
+@pytest.mark.parametrize(("truth", "left"), [("one", 13), ("none", 14)])
+def test_without_a_generator_there_are_the_candidates_alone(truth, left) -> None:
+    draws = write_references([SET], truth=truth, seeds=range(2), generators=[], prompts=Prompts())
     assert list(draws.columns) == ["dataset", "seed", "question", "draw", "references", "signature"]
     assert list(draws.seed) == [0] * 12 + [1] * 12
-    assert set(draws.references) == {references}
-    for draw in draws.draw:
-        number = draw.question.text.split()[-1].strip("?")
-        assert len(draw.references) == 4
-        if truth == "none":
-            assert [answer.text.split()[1] == number for answer in draw.references] == [True, True, True, False]
-    again = draw_stand_ins([SET], truth=truth, seeds=[1], embedder=StubEmbedder())
-    assert list(again.draw) == list(draws.draw[12:])
+    assert set(draws.references) == {""}
+    assert {(draw.references, draw.dropped, len(draw.candidates)) for draw in draws.draw} == {((), None, left)}
+
+
+def test_an_unknown_truth_is_refused() -> None:
+    with pytest.raises(ValueError, match="truth is 'two'; expected 'one'"):
+        write_references([SET], truth="two", seeds=[0], generators=[], prompts=Prompts())
 
 
 @pytest.mark.parametrize(("truth", "first"), [("one", "write_best"), ("none", "write_answer")])
 def test_written_lists_are_signed_by_generators_and_prompts(truth, first) -> None:
     generators = [Writer("a"), Writer("b")]
-    draws = write_stand_ins([SET], truth=truth, seeds=range(2), generators=generators, prompts=Prompts())
+    draws = write_references([SET], truth=truth, seeds=range(2), generators=generators, prompts=Prompts())
     assert set(draws.signature) == {
         f"list:written|generators:openai:a+openai:b|prompts:made_up:{first}@0,made_up:write_lower@0"
         "|text|chat|t0.8|p0.95|max2048"

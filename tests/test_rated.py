@@ -16,15 +16,6 @@ ARGUMENTS = (
 )
 TOPICS = "Topic ID,Query\n1,cats\n2,cats\n"
 RANKED = '#id\trank\targument\na1\t0.1\tBest, "quoted\nd1\t0.9\tWorst\nb1\t0.2\tSecond\nc1\t0.3\tThird\n'
-USEFUL = {
-    "eli5": {
-        "model-a.json": {
-            "1": {"question": "Why?", "output": "So.", "utility_score": 5},
-            "mean": {"question": None, "output": None, "utility_score": None},
-        },
-        "model-b.json": {"1": {"question": "Why?", "output": " ", "utility_score": 1}},
-    }
-}
 PREFERRED = (
     "annotator\tquestion_text\tans1_text\tans2_text\tans_preference\tans1_label\tans2_label\n"
     "Zoe\t Why? \tWrong\tRight\tAnswer 2\thuman_answer\tmodel_answer\n"
@@ -33,13 +24,11 @@ PREFERRED = (
 FILES = {
     "arguments": {"arguments.csv": ARGUMENTS, "topics.csv": TOPICS},
     "convincing": {"ban-cats_no-never.csv": RANKED},
-    "utility": {"human_eval_utility_completed.json": json.dumps(USEFUL)},
     "preferred": {"HaluQuestQA.csv": PREFERRED},
 }
 READ = {
     "arguments": ("cats", {"Good.": 3, "Poor.": 0, "None at all.": 0}),
     "convincing": ("ban cats: no never", {'Best, "quoted': 3, "Second": 2, "Third": 1, "Worst": 0}),
-    "utility": ("Why?", {"So.": 4}),
     "preferred": ("Why?", {"Right": 1, "Wrong": 0}),
 }
 

@@ -79,7 +79,6 @@ def test_the_generator_role_takes_any_number_of_language_models():
     one, two, three, *more = parse_roles("generator", named)
     assert [one.name, two.revision, three.url] == ["a", "r", "http://h/v1"]
     assert [part.name for part in more] == ["d"] * 9
-    assert parse_roles("generator", "embedded:degrader") == (RoleSpec("generator", "embedded", "degrader"),)
     assert identify_role("generator", "hf:a,openai:c@http://h/v1") == "hf:a, openai:c"
     assert identify_role("judge", "openai:a#b@http://h/v1") == "openai:a#b"
 
@@ -93,15 +92,19 @@ def test_each_example_that_a_refusal_gives_can_be_used(role: str, spec: str, mon
         monkeypatch.delenv(name.upper(), raising=False)
     monkeypatch.setenv(role.upper(), spec)
     assert read_options(PROJECT, []).roles == {role: spec}
+
+
+@pytest.mark.parametrize("role", [role for role, spec in DEFAULTS.items() if spec])
+def test_what_fills_a_role_by_default_is_a_spec_of_it(role: str) -> None:
     assert parse_role(role, DEFAULTS[role]).role == role
 
 
-@pytest.mark.parametrize("spec", ["hf:a,embedded:degrader", "embedded:degrader,hf:a", "hf:a,,hf:b", "hf:a,", ""])
-def test_a_mixture_of_generators_or_a_gap_is_refused(spec):
+@pytest.mark.parametrize("spec", ["hf:a,embedded:trained", "embedded:trained,hf:a", "hf:a,,hf:b", "hf:a,", ""])
+def test_a_mixture_of_judges_or_a_gap_is_refused(spec):
     gap = "" in spec.split(",")
-    said = "role generator is ''" if gap else f"'{spec}'; expected language models, or an embedded one alone"
+    said = "role judge is ''" if gap else f"'{spec}'; expected language models, or an embedded one alone"
     with pytest.raises(ValueError, match=re.escape(said)):
-        parse_roles("generator", spec)
+        parse_roles("judge", spec)
 
 
 def test_several_models_have_names_of_their_own() -> None:
@@ -117,7 +120,7 @@ def test_several_models_have_names_of_their_own() -> None:
     ("role", "spec", "facts"),
     [
         ("reader", "hf:x", ["unknown role 'reader'", *ROLES]),
-        ("generator", "embedded:x", ["role generator", "'embedded:x'", "embedded:degrader"]),
+        ("generator", "embedded:x", ["role generator", "'embedded:x'", *ROLES["generator"].examples]),
         ("evaluator", "openai:m", ["role evaluator", "'openai:m'", *ROLES["evaluator"].examples]),
         ("evaluator", "embedded:huge", ["role evaluator", "'embedded:huge'", *ROLES["evaluator"].examples]),
         ("embedder", "bert", ["'bert'", *ROLES["embedder"].examples]),

@@ -17,13 +17,12 @@ from nfqa.kernels import parse, texts
 from nfqa.metrics import coverage, dispute_rules
 from nfqa.models import pretrained
 from reproduction.data import gather, readers
-from reproduction.studies import compose, degrade, generated
+from reproduction.studies import compose, generated, negation
 
 SIZES = (60_000, 250_000)  # characters; a quadratic search fails at the second
 AT_ONCE = 0.1  # seconds that any text may take
 GROWTH = 8.0  # what four times the text may cost: 4 where time grows as the text, 16 where as its square
 ANYWHERE = (" ", "\n", "a")
-WHY = "why is the sea salt"
 
 
 def show(head: str) -> Callable[[str], object]:
@@ -41,15 +40,7 @@ WORST: dict[str, tuple[Callable[[str], Any], tuple[str, ...]]] = {  # what is ca
     "split_answers": (partial(generated.split_answers, count=3), ("answer", "answer 1: ", "*_#[", "> ", "- ")),
     "drop_words": (lambda text: compose._drop_words(text, 0.5, np.random.default_rng(0)), ("a. ", "? \n")),
     "topic_words": (compose._WORD.findall, ("abcd1", "abcd ")),
-    "omit_details": (
-        partial(degrade.omit_details, question=WHY),
-        (",  ", "such as ", "(", "([", " (", "and ", "e.g.\n"),
-    ),
-    "drop_key_sentences": (partial(degrade.drop_key_sentences, question=WHY), (", ", " and", "! ")),
-    "negate": (degrade.negate, ("is ", "is not ", "don", "could  ")),
-    "swap_numbers": (partial(degrade.swap_numbers, key="k"), ("two ", "twotwo", "1")),
-    "swap_nouns": (partial(degrade.swap_nouns, key="k", share=0.5), ("a'", "Abc'd ")),
-    "mislead": (lambda text: degrade.mislead("a", key="k", pool=[text]), (". ", ".")),
+    "negate": (negation.negate, ("is ", "is not ", "don", "could  ")),
     "read_number": (partial(parse.read_number, lowest=1, highest=5), ("[[", "[[1", "[[1]] ", "<think>", "</think>")),
     "user_text": (
         lambda text: [change(text) for change in texts.CHANGES.values()] and texts.name_lack(text),

@@ -28,7 +28,7 @@ from nfqa.metrics.coverage import split_answer
 from nfqa.metrics.dispute_detector import DISPUTE
 from reproduction.data.load import load
 from reproduction.data.web import load_frame
-from reproduction.studies.degrade import negate
+from reproduction.studies.negation import negate
 from reproduction.studies.stated_views import is_held_out
 
 WRITTEN = Path(__file__).parents[1] / "data" / "training" / "dispute_sentences.csv"

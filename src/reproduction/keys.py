@@ -114,7 +114,7 @@ def make_key(paper: Paper, name: str, place: Place, options: RunOptions) -> Key:
     files = [path for pattern in _BUNDLED for path in root.glob(pattern)]
     files += [root / file for file in artefact.bundled]
     roles = {role: options.find_role(role, default) for role, default in artefact.roles.items()}
-    parts |= {f"role {role}": identify_role(role, spec) for role, spec in roles.items()}
+    parts |= {f"role {role}": identify_role(role, spec) for role, spec in roles.items() if spec}
     if "evaluator" in artefact.roles:
         files += find_committed(root, "losses")
     if artefact.prompts or options.asks(artefact.roles):  # released texts are pinned by data/registry.yml

@@ -180,7 +180,7 @@ class Roles:
 
     @cached_property
     def writers(self) -> dict[str, Asker]:
-        """The generator role's language models by name; none where rules fill it. One of the paper's has its name."""
+        """The generator role's language models by name, none by default. One of the paper's has its name."""
         opened = open_generators(self.root, self.roles["generator"], self.asking, **self._describe_asker("texts"))
         self._askers += opened.values()
         systems = {name: [s for s, form in self.systems.items() if re.fullmatch(form, name.lower())] for name in opened}

@@ -257,7 +257,7 @@ class Lab(Roles):
             "notebook": str(self.artefact.notebook),
             "parameters": {name: value for name, value in parameters.items() if name not in ("artefact", "out")},
             "reads": sorted(self.artefact.reads),
-            "roles": {role: identify_role(role, self.roles[role]) for role in self.artefact.roles},
+            "roles": {role: identify_role(role, spec) for role in self.artefact.roles if (spec := self.roles[role])},
             "functions": list_functions(notebook),
             "code": hash_code(notebook, self.paper, self.name),
             "packages": read_versions(),

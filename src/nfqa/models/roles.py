@@ -42,8 +42,9 @@ _LANGUAGE_MODELS = (
 class Role(NamedTuple):
     """A part that a model plays.
 
-    fixed: all specs of the kinds whose names are given, the embedded ones among them. examples: one spec of each kind
-    that a user can set; the embedded judge and degrader are what every run has anyway.
+    default: "" where nothing fills it unless a user names a model. fixed: all specs of the kinds whose names are given,
+    the embedded ones among them. examples: one spec of each kind that a user can set; the embedded judge is what every
+    run has anyway.
     """
 
     default: str
@@ -59,7 +60,7 @@ ROLES = {
     # reads question, graded references and candidate, and gives a rank
     "judge": Role("embedded:trained", ("embedded:trained", "embedded:zero_shot"), _LANGUAGE_MODELS),
     # writes answers and references
-    "generator": Role("embedded:degrader", ("embedded:degrader",), _LANGUAGE_MODELS),
+    "generator": Role("", (), _LANGUAGE_MODELS),
     "evaluator": Role(  # a causal language model whose perplexity scores text
         SMOLLM2, (), (SMOLLM2, "hf:gpt2", "path:/models/gpt2", "path:FILE.gguf", "hf:OWNER/NAME/FILE.gguf"),
     ),
@@ -187,14 +188,14 @@ def parse_roles(role: str, spec: str) -> tuple[RoleSpec, ...]:
     """A role's models: specs separated by commas. Evaluators, judges and generators may be as many as one likes.
 
     The word "committed" stands for the language models whose verdicts and losses are committed, the smallest first.
-    Raises: ValueError as `parse_role`, for an embedded judge or generator among language models, several models of a
-        role that takes one, or one that is named twice.
+    Raises: ValueError as `parse_role`, for an embedded judge among language models, several models of a role that takes
+        one, or one that is named twice.
     """
     parsed = tuple(parse_role(role, part) for part in list_specs(spec))
     if len(parsed) > 1:
         if role not in ("evaluator", "judge", "generator"):
             raise ValueError(f"role {role} is {spec!r}; it takes one model")
-        if role != "evaluator" and not all(part.is_language_model for part in parsed):
+        if role == "judge" and not all(part.is_language_model for part in parsed):
             raise ValueError(f"role {role} is {spec!r}; expected language models, or an embedded one alone")
         refuse_repeats((part.identity for part in parsed), f"role {role} is {spec!r}: the model")
     return parsed

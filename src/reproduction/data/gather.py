@@ -119,6 +119,5 @@ SETS: dict[str, tuple[list[str], Maker]] = {  # files, sorted by their paths; wh
     "web_documents": ([_STAGE, *(f"sft_inference_pipeline{split}.jsonl" for split in _SPLITS)], _gather_documents),
     "arguments": (["arguments.csv", "topics.csv"], rated.gather_arguments),
     "convincing": (["*.csv"], rated.gather_convincing),
-    "utility": (["human_eval_utility_completed.json"], rated.gather_utility),
     "preferred": (["HaluQuestQA.csv"], rated.gather_preferred),
 }

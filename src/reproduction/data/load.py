@@ -22,7 +22,7 @@ Repeats = Literal["keep", "first", "drop_conflicting"]
 Split = Literal["all", "train", "held_out"]
 GRADED = {  # by the shapes of data/registry.yml
     "graded": readers.read_graded, "generated": readers.read_generated, "arguments": read_rated,
-    "convincing": read_rated, "utility": read_rated, "preferred": read_rated,
+    "convincing": read_rated, "preferred": read_rated,
 }  # fmt: skip
 DEBATES: dict[str, Callable[[Path, Counter[str]], Iterator[Question]]] = {
     "debate_demo": readers.read_demo, "debateqa": read_debateqa, "debatewise": readers.read_debatewise,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 from nfqa.files.json_lines import read_lines
@@ -37,16 +36,6 @@ def gather_convincing(files: Sequence[Path]) -> Rows:
         for place, row in enumerate(rows):
             label = 3 - 4 * place // len(rows)
             yield {"question": question, "id": row["#id"], "text": row["argument"], "label": label}
-
-
-def gather_utility(files: Sequence[Path]) -> Rows:
-    """ALCE: answers of four systems to a question; the grade is people's utility from 1 to 5, less 1."""
-    (file,) = files
-    for systems in json.loads(file.read_bytes()).values():
-        for system, answers in systems.items():
-            for answer in (each for each in answers.values() if each.get("utility_score")):  # the last is an average
-                texts = {"question": answer["question"], "id": PurePath(system).stem, "text": answer["output"].strip()}
-                yield texts | {"label": answer["utility_score"] - 1}
 
 
 def gather_preferred(files: Sequence[Path]) -> Rows:

@@ -13,8 +13,8 @@ from nfqa.files.records import Answer
 from nfqa.kernels.texts import FUNCTION_WORDS, WORD
 from nfqa.metrics.references import GOOD_FROM, Draw, hash_name
 from nfqa.metrics.statistics import list_conditions
-from reproduction.studies.degrade import negate
 from reproduction.studies.drawing import choose
+from reproduction.studies.negation import negate
 
 ATTACK = "attack: "
 MOST_KEYWORDS = 40

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from nfqa.files.records import PartialAnswer, Question
-from reproduction.studies.degrade import SENTENCE_END
+from reproduction.studies.negation import SENTENCE_END
 
 SentenceOrder = Literal["kept", "shuffled"]
 _WORD = re.compile(r"[^\W\d_]{5,}")  # shorter words say little of what a claim is about
