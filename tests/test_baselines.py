@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from test_dispute import use_made_up_script
-from test_judging import LOGITS, PROMPTS, list_prompts, make_judge
+from test_judging import LOGITS, PROMPTS, make_judge
 
 from nfqa.metrics.dispute_awareness import Form, judge_awareness
-from nfqa.metrics.judging import JUDGE_CUT
 from nfqa.models.chat import Reply
 from reproduction.studies.baselines import BASELINES, judge_answers, mark_baseline
 
@@ -45,15 +44,6 @@ def test_each_answer_is_asked_for_once_within_the_range_of_the_prompt(baseline, 
     assert marks.score.tolist()[0] == 1
     assert set(marks.missing) == {""}
     assert f"own:{baseline}@" in marks.signature[0]
-
-
-def test_g_eval_is_marked_by_the_steps_that_the_model_wrote():
-    judge = make_judge(mark_longer)
-    marks = mark_baseline(PAIRS, "g_eval", judge)
-    written, *marked = sorted(list_prompts(judge), key=lambda prompt: "<candidate>" in prompt)
-    assert "numbered steps" in written
-    assert all("<steps>\n1. Read.\n2. Give the mark.\n</steps>" in prompt for prompt in marked)
-    assert "own:g_eval_steps@" in marks.signature[0]
 
 
 def test_from_logits_a_mark_is_the_expected_one():
@@ -98,17 +88,6 @@ def test_a_completion_is_read_only_as_what_it_says(name, released, tmp_path):
         marks = ask(PAIRS[:1], judge=replace(judge, prompts=prompts))
         np.testing.assert_array_equal(marks.score, [score], err_msg=completion)
         assert marks.missing[0] in ([""] if score == 1 else ["unreadable", "empty"]), completion
-
-
-def test_empty_answers_are_not_asked_for_and_leave_others_in_place_and_long_ones_are_cut():
-    judge = make_judge(lambda _: "[[4]]", max_words=3)
-    marks = mark_baseline([("Why not tea?", " "), ("Why not tea?", "one two three four")], "direct_score", judge)
-    np.testing.assert_array_equal(marks.score, [np.nan, 4])
-    assert marks.missing.tolist() == ["no_text", ""]
-    assert marks.note.tolist() == ["", JUDGE_CUT]
-    (prompt,) = list_prompts(judge)
-    assert "<candidate>\none two three\n</candidate>" in prompt
-    assert judge.cut == 1
 
 
 def test_answers_of_a_frame_have_a_row_each_and_baseline():

@@ -50,11 +50,6 @@ def test_shares_of_wins_by_hand_and_every_pair_is_asked_for_once_in_both_orders(
     assert found.signature.str.contains("order:both").all()
 
 
-@pytest.mark.parametrize("verdict", ["[[A]]", "[[B]]", "[[C]]"])
-def test_a_judge_that_looks_at_the_order_alone_tells_nothing_apart(verdict):
-    assert judge_candidates(gather(make_draw(*TEXTS)), make_judge(lambda _: verdict)).score.tolist() == [0.5] * 4
-
-
 def test_a_comparison_that_can_not_be_read_counts_for_neither():
     judge = make_judge(lambda prompt: "hm" if set(find_pair(prompt)) == {"best", "bad"} else compare(prompt))
     found = judge_candidates(gather(make_draw("best", "good", "bad")), judge)

@@ -122,15 +122,3 @@ def test_a_large_group_with_heavy_ties_beside_small_ones_takes_little_memory_and
     tracemalloc.stop()
     assert most < 50e6
     assert_equals_scipy(x.tolist(), y.tolist(), sizes, method)
-
-
-@pytest.mark.parametrize(
-    ("scores", "labels", "sizes", "message"),
-    [
-        ([1, np.nan], [1, 2], [1, 0, 1], r"scores\[1\] is nan"),
-        ([1, 2, 3], [np.inf, 2, 3], [0, 2, 1], r"labels\[0\] is inf"),
-    ],
-)
-def test_a_number_that_is_not_finite_is_refused_with_its_place(scores, labels, sizes, message):
-    with pytest.raises(ValueError, match=message):
-        correlate_groups(scores, labels, sizes, method="kendall")

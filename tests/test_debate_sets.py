@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from nfqa.files.records import Answer, Question
 from reproduction.data.load import load, read_file
 from reproduction.data.registry import UnreachableError, read_registry
 
@@ -81,11 +80,6 @@ def test_views_become_partial_answers_and_ratings_refer_to_them(tmp_path: Path) 
     assert [(a.system, a.text) for a in question.answers] == [("a", "Yes."), ("b", "No.")]
     assert [(r.annotator, r.view, r.system, r.value) for r in question.ratings] == [("r001", "3.r001", "a", 4)]
     assert +counts == {"ratings_missing": 1, "views_missing": 1, "ratings_without_a_view": 1}
-
-
-def test_answers_of_one_system_are_read(tmp_path: Path) -> None:
-    (question,), _ = read_file(write_lines(tmp_path, {"id": 5, "generation": "A."}), "debate_demo")
-    assert question == Question("", (Answer("demo", "A.", system="demo"),), id="5")
 
 
 def test_the_bundled_stand_ins_are_whole_and_split_by_claim() -> None:

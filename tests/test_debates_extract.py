@@ -45,14 +45,6 @@ def test_every_sentence_of_a_view_is_a_document_s_own_and_serves_once(sentences:
     assert (joined.point_of_view != "").all()
 
 
-def test_three_sentences_are_three_points_of_view_without_explanation() -> None:
-    words = ["a a a a a a.", "b b b b b b.", "c c c c c c."]
-    few = pd.DataFrame({"question": "abc", "document": ["d1", "d2", "d3"], "place": 1, "text": words})
-    joined = join_views(extract_views(few, EMBEDDER))
-    assert sorted(joined.point_of_view) == words
-    assert (joined.explanation == "").all()
-
-
 def test_a_statement_is_taken_for_what_it_adds_and_each_document_counts_alike() -> None:
     texts = {
         "d1": ["a a a a a q", "a a a a a r", "a a a a a s", "a a a a a t"],

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reproduction.debates.search import cut_documents, find_nearest, rerank, score_by_cosine
+from reproduction.debates.search import cut_documents, find_nearest
 from reproduction.debates.sourcing import choose_removed, find_near_duplicates, remove_near_duplicates
 
 TURNS = {"north": 0, "about north": 10, "east": 90, "about east": 95, "south": 180}  # degrees
@@ -88,11 +88,3 @@ def test_the_nearest_vectors_are_those_of_a_full_sort(seed: int) -> None:
     every = queries @ vectors.T
     np.testing.assert_array_equal(places, np.argsort(-every, axis=1, kind="stable")[:, :7])
     np.testing.assert_allclose(products, np.take_along_axis(every, places, axis=1))
-
-
-def test_a_second_scorer_orders_by_its_best_chunk() -> None:
-    texts = pd.DataFrame({"document": ["a", "a", "b"], "text": ["south", "about north", "about east"]})
-    ranking = pd.DataFrame({"query": "north", "document": ["b", "a"]})
-    result = rerank(ranking, texts, score_by_cosine(Compass()), top=2)  # type: ignore[arg-type]
-    assert result[["document", "rank"]].to_numpy().tolist() == [["a", 1], ["b", 2]]
-    np.testing.assert_allclose(result.score, np.cos(np.deg2rad([10, 95])))

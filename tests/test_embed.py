@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from huggingface_hub import close_session, constants
+from huggingface_hub import constants
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny_models import make_tiny_embedder
@@ -149,15 +149,6 @@ def test_a_killed_run_keeps_every_finished_batch(spec, tmp_path, monkeypatch):
     assert {text for batch in batches for text in batch} == set(TEXTS) - done
 
 
-@pytest.mark.slow
-def test_progress_counts_the_characters_of_texts_that_are_not_cached(spec, tmp_path):
-    seen: list[tuple[int, int]] = []
-    embedder = Embedder(spec, tmp_path / "cache", progress=lambda *counts: seen.append(counts))
-    embedder.prepare(["the cat"])
-    embedder.prepare(["the cat", "the hat", "a hat"])
-    assert seen == [(0, 7), (7, 7), (0, 12), (12, 12)]
-
-
 def test_an_empty_text_is_refused_before_anything_is_computed(tmp_path):
     (tmp_path / "config.json").write_text("{}")  # no model, so that loading it would fail otherwise
     with pytest.raises(ValueError, match="empty text"):
@@ -170,13 +161,6 @@ def test_batches_take_every_text_once_and_keep_under_the_limit(lengths):
     assert [i for first, last in batches for i in range(first, last)] == list(range(len(lengths)))
     assert all((last - first) * lengths[last - 1] <= most or last - first == 1 for first, last in batches)
     assert all((last - first + 1) * lengths[last] > most for first, last in batches[:-1])  # no room for the next text
-
-
-def test_a_package_without_a_model_or_not_installed_is_refused():
-    with pytest.raises(ValueError, match=r"numpy .*modules\.json"):
-        Embedder("package:numpy").prepare(["the cat"])
-    with pytest.raises(ValueError, match="no-such-thing is not installed; run `make setup`"):
-        Embedder("package:no-such-thing")
 
 
 def test_queries_stand_behind_the_prompt_that_the_model_publishes_for_them_and_texts_do_not(tmp_path: Path) -> None:
@@ -256,28 +240,3 @@ def test_other_tokenizers_give_the_vectors_of_each_text_alone(kind: Any, tmp_pat
 def find_long(kind: str) -> set[str]:
     """The short texts that have more bytes than the model takes."""
     return {SHORT[2]} if kind == "bytes" else set()
-
-
-def test_a_vector_without_a_direction_is_refused_and_names_the_text(tmp_path: Path) -> None:
-    from safetensors.numpy import load_file, save_file
-
-    spec = make_tiny_embedder(tmp_path, "static")
-    (file,) = tmp_path.rglob("model.safetensors")
-    save_file({name: weights * 0 for name, weights in load_file(file).items()}, file)
-    with pytest.raises(ValueError, match=r"path:.* vector of length 0\.0 to the text 'the sea'.*another embedder"):
-        Embedder(spec).embed_sentences(["the sea"])
-
-
-@pytest.mark.parametrize(
-    ("variable", "value", "advice"),
-    [
-        ("ALL_PROXY", "socks5://localhost:1", "pip install socksio"),
-        ("SSL_CERT_FILE", "/no/such", "correct or unset it"),
-    ],
-)
-def test_a_setting_that_keeps_the_hub_away_is_named(variable, value, advice, monkeypatch, tmp_path) -> None:
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
-    monkeypatch.setenv(variable, value)
-    close_session()  # the next one reads the environment
-    with pytest.raises(ValueError, match=f"can't be reached; {variable} names .*{advice}"):
-        HUB_MODELS["judge"]()

@@ -27,7 +27,6 @@ from transformers import (
     Qwen3NextConfig,
 )
 
-from nfqa.models import causal_lm
 from nfqa.models.causal_lm import complete, draw_tokens
 from nfqa.models.chat import Decoding
 from nfqa.models.engine import Engine, Row
@@ -151,20 +150,6 @@ def test_shapes_and_batches_move_nothing(models, seed, architecture, batch_token
     assert_plain(Engine(models[architecture], batch_tokens=batch_tokens), make_groups(seed))
 
 
-# 39 tokens are common and count an eighth; each row has the last one of the context and its own
-@pytest.mark.parametrize(("batch_tokens", "expected"), [(4096, [39, 30, 41]), (16, [39, 10, 6, 4, 41])])
-def test_what_a_group_begins_with_is_run_once_and_passes_keep_under_the_bound(models, batch_tokens, expected):
-    def ask(*sizes: int) -> list[Row]:
-        return [Row((*range(40), *range(100 * n, 100 * n + size)), (39,), (5,)) for n, size in enumerate(sizes, 1)]
-
-    made = Engine(models["gpt2"], batch_tokens=batch_tokens)
-    seen, hook = count_tokens(made.model)
-    with hook:
-        list(made.find_logprobs([ask(3, 9, 5)]))
-        list(made.find_logprobs([ask(1)]))
-    assert seen == expected
-
-
 def test_too_little_memory_halves_the_batch_and_one_row_too_large_says_so(models):
     rows = [Row((*range(40), *range(60 * n, 60 * n + 9)), (39,), (5,)) for n in range(1, 6)]
     made = Engine(models["gpt2"], batch_tokens=4096)
@@ -219,15 +204,3 @@ def test_only_the_smallest_set_that_reaches_top_p_is_drawn_from():
     assert set(tokens) == {1, 3}
     assert tokens.count(1) / 4000 == pytest.approx(0.625, abs=0.03)  # four standard errors
     assert draw_tokens(torch.tensor([[1.0, 3.0, 2.0]]), [], Decoding(0, 0.1, 1)).tolist() == [1]
-
-
-@pytest.mark.parametrize("top_p", [0.3, 1.0])
-def test_what_is_drawn_depends_not_on_how_many_are_sorted_first(monkeypatch, top_p):
-    logits = (torch.randn(50, 3000, generator=torch.Generator().manual_seed(0)) * 3).round()  # many are equal
-
-    def draw(likeliest: int) -> list[int]:
-        monkeypatch.setattr(causal_lm, "_LIKELIEST", likeliest)
-        generators = [torch.Generator().manual_seed(number) for number in range(50)]
-        return draw_tokens(logits, generators, Decoding(0.8, top_p, 1)).tolist()
-
-    assert draw(1) == draw(3000)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -22,7 +19,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from nfqa.files import code
 from nfqa.kernels.perplexity import PAPER, RELEASED, settings
 from nfqa.models import embed, evaluator
-from nfqa.models.engine import Engine
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import TOO_LONG, Restated, RowMaker, TargetLoss, TargetRow
 from nfqa.models.roles import parse_role
@@ -215,31 +211,6 @@ NAMING = {"nfqa.models", "nfqa.models.roles", "nfqa.models.loading"}
 )
 def test_nothing_that_a_loss_or_a_vector_is_made_by_is_left_out_of_its_key(made_by, others):
     assert set(code.hash_modules(made_by, within=("nfqa.models", "nfqa.kernels"))) - {*made_by} == others
-
-
-def test_a_killed_run_keeps_its_finished_batches(gpt2, tmp_path, monkeypatch):
-    store, batches = tmp_path / "losses.sqlite", iter([Engine._find_batch])  # the second one is none
-    model = open_folder(gpt2, store=store, batch_tokens=1000)
-    monkeypatch.setattr(Engine, "_find_batch", lambda *arguments, **options: next(batches)(*arguments, **options))
-    with pytest.raises((StopIteration, RuntimeError)):
-        model.score([Restated(f"{LONG} {i}", (LONG,)) for i in range(9)], PAPER)
-    assert count_kept(store) >= 1
-
-
-def test_a_loss_that_is_no_number_is_given_and_not_kept(gpt2, tmp_path):
-    store = tmp_path / "losses.sqlite"
-    model = open_folder(gpt2, store=store)
-    with torch.no_grad():
-        model._loaded.engine.model.lm_head.weight[7] = math.nan
-    ((result,),) = model.score([Restated("sea", ("salt",))], PAPER)
-    assert math.isnan(result.nats)
-    assert result.reason == "not_finite"
-    assert count_kept(store) == 0
-
-
-def count_kept(path: Path) -> int:
-    with closing(sqlite3.connect(path)) as database:
-        return database.execute("SELECT COUNT(*) FROM losses").fetchone()[0]
 
 
 def test_the_identity_tells_model_and_precision_apart(gpt2, folders, monkeypatch):

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import tarfile
 from pathlib import Path
 from typing import Any
 
-import pooch
 import pytest
 
 from reproduction.data.gather import gather
 from reproduction.data.load import read_file
-from reproduction.data.registry import UnreachableError, UpstreamFile, fetch_file
+from reproduction.data.registry import UpstreamFile, fetch_file
 
 RATED = "To what extent is your perspective represented in this response?"
 SHOWN = "Question: Is it good? <br> <hr> LLM generated response: <br> <br> Yes.<br><br>And no.<br><br>"
@@ -42,16 +39,6 @@ def write_folder(folder: Path, **people: bytes) -> Path:
         (folder / name / "annotated_instances.jsonl").write_bytes(content)
         (folder / name / "deeper" / "annotated_instances.jsonl").write_bytes(b"not read")
     return folder
-
-
-def write_archive(path: Path, folder: str, **people: bytes) -> Path:
-    with tarfile.open(path, "w:gz") as tar:
-        for name, content in people.items():
-            for inner in (f"{folder}/{name}", f"{folder}/{name}/deeper", f"elsewhere/{name}"):
-                member = tarfile.TarInfo(f"repo-c0ffee/{inner}/annotated_instances.jsonl")
-                member.size = len(content)
-                tar.addfile(member, io.BytesIO(content))
-    return path
 
 
 def gather_people(folder: Path, **people: bytes) -> bytes:
@@ -83,29 +70,10 @@ def register(content: bytes) -> UpstreamFile:
     return UpstreamFile(**fields, sha256=sha256, licence="none", shape="debate_ratings")
 
 
-def test_a_folder_is_fetched_from_a_mirror_or_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_is_gathered_from_a_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = gather_people(tmp_path / "a", a=dump(make_rows()))
-    archive = write_archive(tmp_path / "a.tar.gz", "x/pilot", secret=dump(make_rows())).read_bytes()
-    addresses: list[str] = []
-
-    class Download:
-        def __init__(self, **_: Any) -> None: ...
-
-        def __call__(self, url: str, target: str, _: Any) -> None:
-            addresses.append(url)
-            Path(target).write_bytes(archive)
-
     monkeypatch.setenv("NFQA_MIRROR", str(tmp_path / "mirror"))
     write_folder(tmp_path / "mirror" / register(content).relative, a001=dump(make_rows()))
-    path = fetch_file(register(content), tmp_path / "mirrored")
-    assert path == tmp_path / "mirrored" / "owner" / "repo" / "c0ffee" / "x" / "pilot.jsonl"
+    path = fetch_file(register(content), tmp_path / "store")
+    assert path == tmp_path / "store" / "owner" / "repo" / "c0ffee" / "x" / "pilot.jsonl"
     assert path.read_bytes() == content
-    monkeypatch.delenv("NFQA_MIRROR")
-    monkeypatch.setattr(pooch, "HTTPDownloader", Download)
-    assert fetch_file(register(content), tmp_path / "store").read_bytes() == content
-    assert addresses == ["https://codeload.github.com/owner/repo/tar.gz/c0ffee"]
-    assert [path.name for path in (tmp_path / "store").rglob("*") if path.is_file()] == ["pilot.jsonl"]
-    archive = archive[:100]
-    (tmp_path / "store").rename(tmp_path / "old")
-    with pytest.raises(UnreachableError, match="could not be fetched whole"):
-        fetch_file(register(content), tmp_path / "store")

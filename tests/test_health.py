@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -59,12 +58,6 @@ def test_the_partial_correlation_is_that_of_the_judged_answers(missing: list[int
     }  # fmt: skip
     assert measured.to_dict() == pytest.approx(expected)
     assert result.measured[result.difference_from.notna()].item() == pytest.approx(sg - partial)
-
-
-def test_where_length_decides_everything_nothing_can_be_held_constant() -> None:
-    result = measure_length(make_scores([], words=SCORES * 2)).set_index("statistic").measured
-    assert result["length_with_score"] == pytest.approx(1)
-    assert np.isnan(result["spearman_length_constant"])
 
 
 def test_scores_that_agree_have_no_effect_though_one_side_lacks_verdicts() -> None:
@@ -130,18 +123,3 @@ def test_the_two_readings_of_a_model_in_process(health: Any) -> None:
     expected = np.mean([(k * np.exp(-k)).sum() / np.exp(-k).sum() - 1 for k in places])
     assert value["readings_apart"] == pytest.approx(expected, rel=1e-5)
     assert value["flip_rate"] == 0  # always a tie
-
-
-def test_missing_verdicts_are_counted_and_never_a_default(health: Any) -> None:
-    def mumble(request: Request) -> str:
-        number = int.from_bytes(hashlib.sha256(request.prompt.encode()).digest()[:4], "big")
-        return "I can't say." if number % 4 == 0 else f"[[{request.labels[number % len(request.labels)]}]]"
-
-    result, value = health(mumble, candidates=6)
-    judged = result["listwise"]
-    assert judged.missing[judged.score.isna()].eq("unreadable").all()
-    assert value["missing_share"] == pytest.approx(judged.score.isna().groupby(judged.question).mean().mean(), rel=1e-5)
-    assert value["agreement_over_seeds"] == pytest.approx(1)  # this judge doesn't depend on its seed
-    effects = result["table"][result["table"].treatment != ""].set_index("treatment").value
-    assert effects["mean of 3 seeds"] == pytest.approx(0)
-    assert effects["-2 for a missing verdict"] != 0

@@ -75,20 +75,6 @@ def test_a_change_of_spec_or_run_is_no_miss_and_what_is_there_is_not_replaced(tm
     assert (len(again.list_lines()), again.count_run("one"), again.count_run("two")) == (1, (1, 11, 5), (0, 0, 0))
 
 
-@pytest.mark.parametrize(
-    ("text", "stored"),
-    [
-        ("half \ud800 of a pair", "half \ufffd of a pair"),
-        *((text, text) for text in ("nul \0 and \x1b", "line\u2028ends\u0085and\r\nmore")),
-    ],
-)
-def test_any_text_is_kept_and_comes_over_to_another_journal(tmp_path, text, stored):
-    journal, other = fill(Journal(tmp_path / "journal.sqlite"), text), Journal()
-    assert journal.find(make_entry()).text == stored
-    assert import_completions(other, journal.path) == "1 new completions imported"
-    assert other.list_lines() == journal.list_lines()
-
-
 def test_a_writer_killed_in_the_middle_loses_nothing_that_it_reported(tmp_path):
     path = tmp_path / "journal.sqlite"
     first = 0
@@ -139,28 +125,6 @@ def test_what_is_no_journal_is_refused_and_left_alone(tmp_path: Path, make: Call
     with pytest.raises(ValueError, match=rf"journal\.sqlite: .*{message}"):
         Journal(path)
     assert (path.read_bytes() if path.is_file() else b"") == before
-
-
-def damage(path: Path) -> None:
-    """Garbage past the first page, as a failing disk leaves it."""
-    fill(Journal(path), *["x" * 2000] * 100)._store._db.close()
-    content = path.read_bytes()
-    path.write_bytes(content[:8192] + b"\xff" * (len(content) - 8192))
-
-
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda journal: [journal.find(make_entry(number)) for number in range(100)],
-        lambda journal: fill(journal, *[""] * 100, start=1000),
-        lambda journal: import_completions(Journal(), journal.path),
-    ],
-    ids=["find", "keep", "import"],
-)
-def test_a_damaged_journal_is_named(tmp_path: Path, use: Callable[[Journal], object]):
-    damage(tmp_path / "journal.sqlite")
-    with pytest.raises(ValueError, match=r"journal\.sqlite.*malformed"):
-        use(Journal(tmp_path / "journal.sqlite"))
 
 
 def test_a_journal_is_merged_and_what_was_there_stays(tmp_path):

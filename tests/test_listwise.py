@@ -24,13 +24,11 @@ from nfqa.metrics.listwise import (
 from nfqa.metrics.references import Draw
 from reproduction.studies.drawing import draw_references, find_own_list
 from reproduction.studies.listwise_training import (
-    FOLDS,
     describe_candidates,
     find_fold,
     fit_apart,
     fit_by_size,
     fit_scorer,
-    is_development,
     make_training_rows,
     open_scorers,
 )
@@ -164,12 +162,6 @@ def test_fitting_recovers_planted_weights():
     assert (scorer.name, scorer.trained_on) == ("five features", 30)
 
 
-def test_a_question_of_equal_grades_teaches_nothing():
-    equal = Question("equal", tuple(Answer(str(i), f"t{i}", 2) for i in range(5)))
-    with pytest.raises(ValueError, match="no question has two candidates of different grade left"):
-        fit_scorer([make_training_rows(equal, LIST, StubEmbedder())])
-
-
 def make_set(name: str, questions: Sequence[Question]) -> QuestionSet:
     return QuestionSet(name, tuple(questions), "sample", "0")
 
@@ -220,14 +212,6 @@ def test_features_times_weights_are_the_judge_s_scores_at_both_ends_of_the_curve
         assert list(ours.answer) == list(known.answer)
         np.testing.assert_allclose(ours.score, known.score, atol=1e-9)
     assert set(weights.signature[weights.trained_on == "3"]) == {"embedded_judge|trained_on:3|drawn_from:25_of_25"}
-
-
-def test_folds_hang_on_the_text_and_cross_the_development_half():
-    questions = make_questions(400, answers=0)
-    seen = {(find_fold(question), is_development(question)) for question in questions}
-    assert len(seen) == 2 * FOLDS
-    assert 150 < sum(is_development(question) for question in questions) < 250
-    assert find_fold(questions[0]) == find_fold(replace(questions[0], answers=(X,)))
 
 
 def test_the_reference_that_is_near_gives_the_grade_of_a_candidate():

@@ -112,9 +112,3 @@ def test_weights_that_are_not_there_are_not_made_up(models: dict[str, Path], tmp
     for role in ("judge", "evaluator"):
         with pytest.raises(ValueError, match=r"path:.* lacks 1 of the model's weights, such as model\.layers\.1"):
             ROLES[role](f"path:{folder}")
-
-
-def test_a_folder_that_is_no_model_is_named(tmp_path: Path) -> None:
-    for role in ROLES:
-        with pytest.raises(ValueError, match=r"not a folder with a model: it has no config\.json"):
-            ROLES[role](f"path:{tmp_path}")

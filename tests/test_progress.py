@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
 from math import inf
 
 import numpy as np
@@ -27,87 +25,6 @@ def targets() -> list[Target]:
     return order_targets([Target(paper, name, options) for paper, name in list_chosen(PROJECT)])
 
 
-@dataclass
-class Run:
-    """A run by a clock of its own: each part needs as many seconds as `needs` says."""
-
-    expected: Mapping[str, float]
-    needs: Mapping[str, float]
-    reads: Mapping[str, set[str]]
-    jobs: int
-    step: float  # seconds between two looks
-    embedding: float  # the seconds that it needs; EMBEDDING are expected
-    ended: list[str] = field(default_factory=list)
-    began: dict[str, float] = field(default_factory=dict)
-
-    def pass_time(self) -> Iterator[tuple[float, float]]:
-        """The seconds that have passed and those that are left by the estimate, until all has ended."""
-        now = 0.0
-        while len(self.ended) < len(self.needs):
-            share = min(now / self.embedding, 1.0) if self.embedding else 1.0
-            if share == 1.0:
-                self._begin(now)
-            yield now, self._estimate(now, share)
-            now += self.step
-            self.ended += [name for name in self._running if self.began[name] + self.needs[name] <= now]
-
-    @property
-    def _running(self) -> list[str]:
-        return [name for name in self.began if name not in self.ended]
-
-    def _begin(self, now: float) -> None:
-        for name in self.expected:
-            is_ready = self.reads[name] <= {*self.ended} and name not in self.began
-            if is_ready and len(self._running) < self.jobs:
-                self.began[name] = now
-
-    def _estimate(self, now: float, share: float) -> float:
-        done = [(self.expected[name], self.needs[name]) for name in self.ended]
-        done += [(share * EMBEDDING, share * self.embedding)] if self.embedding else []
-        running = {name: (self.expected[name], now - self.began[name]) for name in self._running}
-        waiting = {name: seconds for name, seconds in self.expected.items() if name not in self.began}
-        first = (1 - share) * EMBEDDING if self.embedding else 0.0
-        return estimate_left(done, running, waiting, self.reads, jobs=self.jobs, first=first)
-
-
-def make_run(targets: list[Target], speed: float, *, noise: float = 0.0, jobs: int = 2, embeds: bool = True) -> Run:
-    """A run on a machine that takes `speed` times as long as expected, each part with its own deviation."""
-    names = {target.identifier for target in targets}
-    expected = {target.identifier: target.seconds for target in targets}
-    factors = speed * np.exp(noise * np.random.default_rng(3).standard_normal(len(targets)))
-    needs = {name: seconds * factor for (name, seconds), factor in zip(expected.items(), factors, strict=True)}
-    reads = {target.identifier: target.reads & names for target in targets}
-    return Run(expected, needs, reads, jobs, step=6 * speed, embedding=speed * EMBEDDING * embeds)
-
-
-def measure_errors(run: Run) -> tuple[list[float], list[float]]:
-    """At every moment the part of the time that has passed, and by what part the predicted total is wrong."""
-    passed, left = np.array([*run.pass_time()]).T
-    total = passed[-1] + run.step
-    return list(passed / total), list(np.abs((passed + left) / total - 1))
-
-
-@pytest.mark.parametrize("speed", [0.5, 1.0, 3.0])
-@pytest.mark.parametrize(("noise", "jobs"), [(0.0, 2), (0.0, 1), (0.0, 4), (0.1, 2)])
-def test_the_predicted_total_is_right_within_a_quarter_from_a_tenth_on(targets, speed, noise, jobs) -> None:
-    parts, errors = measure_errors(make_run(targets, speed, noise=noise, jobs=jobs))
-    assert max(error for part, error in zip(parts, errors, strict=True) if part > 0.1) < 0.25
-
-
-def test_without_an_embedding_last_times_hold_from_the_start(targets: list[Target]) -> None:
-    _, errors = measure_errors(make_run(targets, 1.0, embeds=False))
-    assert max(errors) < 0.1
-
-
-@pytest.mark.parametrize("speed", [0.5, 3.0])
-def test_without_an_embedding_another_speed_is_known_once_something_ended(targets, speed) -> None:
-    run = make_run(targets, speed, embeds=False)
-    moments = [(passed, left, len(run.ended)) for passed, left in run.pass_time()]
-    total = moments[-1][0]
-    passed, left, _ = next(moment for moment in moments if moment[2] == 2)
-    assert abs((passed + left) / total - 1) < 0.25
-
-
 def test_time_left_by_hand() -> None:
     reads: dict[str, set[str]] = {name: set() for name in "abcd"}
     assert estimate_left([], {}, {}, {}, jobs=2) == 0
@@ -121,20 +38,6 @@ def test_time_left_by_hand() -> None:
     assert estimate_left([(300, 630)], {}, {"a": 60}, reads, jobs=2) == 120
     # what is overdue says so before it ends, (30 + 300) / (30 + 80) = 3, and needs a twentieth of its time still
     assert estimate_left([], {"a": (80, 300)}, {"b": 60}, reads, jobs=1) == pytest.approx(15 + 180)
-
-
-def test_the_longest_chain_starts_first(targets: list[Target]) -> None:
-    names = [target.identifier for target in targets]
-    assert all(names.index(read) < names.index(target.identifier) for target in targets for read in target.reads)
-    chains = {name: target.seconds for name, target in zip(names, targets, strict=True)}
-    for target in reversed(targets):
-        for read in target.reads:
-            before = targets[names.index(read)].seconds
-            chains[read] = max(chains[read], before + chains[target.identifier])
-    assert list(chains.values()) == sorted(chains.values(), reverse=True)
-    assert any(chains[target.identifier] > target.seconds for target in targets)
-    seconds = [target.seconds for target in targets]
-    assert seconds.index(min(seconds)) > len(seconds) / 3
 
 
 def test_where_no_one_watches_a_line_each_30_seconds_tells_percent_elapsed_left_and_what_runs(

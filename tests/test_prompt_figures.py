@@ -18,7 +18,6 @@ ODD = (
     'Mark <b>it</b>, 0-10, \\"[[8]]\\".\n*Objectivity* is what references have.\n'
     "Q:{#question}\nL:{#ground}\nA:{#candidate}\n"
 )
-CALM = "Mark it.\n*Accuracy* counts.\nQ:{#question}\nA:{#candidate}"
 
 
 def read_released(text: str, tmp_path: Path) -> PromptSet:
@@ -73,11 +72,3 @@ def test_what_is_kept_holds_nothing_of_the_released_text(data: str, run: Any, tm
     page = result["texts"].style.format(escape="html").to_html()
     assert ("what references have" in page) == (data == "full")
     assert ("&lt;b&gt;it&lt;/b&gt;" in page) == (data == "full")
-
-
-def test_a_released_prompt_out_of_reach_stops_a_full_run(run: Any) -> None:
-    def refuse(_: str) -> Path:
-        raise LookupError("out of reach")
-
-    with pytest.raises(LookupError, match="out of reach"):
-        run("listwise", bring=refuse)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nfqa.judge.prompts import FENCES, PromptSet, Shot, clean_text
+from nfqa.judge.prompts import FENCES, PromptSet, clean_text
 from reproduction.data.registry import fetch_file, read_registry
 from reproduction.studies.generated import split_answers
 
@@ -179,24 +179,6 @@ def test_cleaning_twice_changes_nothing_more_and_plain_text_nothing(parts: list[
     assert clean_text(once) == once
     plain = "5 < 6 > 4, a[0], [1], x <b> y, [[2]], é, \u4e2d, \U0001f600\n\ttab"
     assert clean_text(plain) == plain
-
-
-def test_solved_examples_stand_before_the_released_block(tmp_path: Path) -> None:
-    upstream = PromptSet(PROJECT / "prompts" / "upstream", bring=make_up(tmp_path))
-    prompt = upstream.render("listwise", question="q", candidate="c", references=["r"],
-                             shots=[Shot("p", ("s", "t"), "d", "[[2]]")])  # fmt: skip
-    assert prompt == (
-        'Put it in the list, \\"[[2]]\\".\n'
-        "Question:{p}\nList:{Answer 1:s\nAnswer 2:t\n}\nAnswer:{d}\n[[2]]\n\n"
-        "Question:{q}\nList:{Answer 1:r\n}\nAnswer:{c}"
-    )
-
-
-def test_a_text_that_is_needed_or_has_no_place_is_named() -> None:
-    with pytest.raises(ValueError, match=r"prompt own:listwise@\w+: references is needed and not given"):
-        use_own().render("listwise", question="q", candidate="c")
-    with pytest.raises(ValueError, match="references is given, but the prompt has no place for it"):
-        use_own().render("pointwise", question="q", candidate="c", references=["r"])
 
 
 @pytest.mark.parametrize(

@@ -28,14 +28,6 @@ def test_elo_by_hand():
     assert ratings == pytest.approx([1002, 998 + 2.011513, 1000 - 2.011513], abs=1e-6)
 
 
-def test_shuffled_elo_is_the_mean_over_seeded_orders():
-    preferences = make_preferences([0, 1, 2, 0], [1, 2, 0, 2], [1, 1, 0.5, 1])
-    draws = np.random.default_rng(3)
-    shuffled = [rate_elo(preferences.iloc[draws.permutation(4)], SYSTEMS[:3], orders=0) for _ in range(5)]
-    found = rate_elo(preferences, SYSTEMS[:3], orders=5, seed=3)
-    assert found == pytest.approx(np.mean(shuffled, axis=0), abs=1e-12)
-
-
 def test_bradley_terry_of_two_is_the_log_of_their_odds():
     # 0 wins twice, loses once, one tie: 2.5 to 1.5, so b_0 - b_1 = ln(5/3); mean 0
     found = rate_bradley_terry(make_preferences([0] * 4, [1] * 4, [1, 1, 0, 0.5]), SYSTEMS[:2], prior=0)

@@ -7,8 +7,8 @@ import pytest
 
 import reproduction.open
 from nfqa.files.paths import find_root
-from reproduction.compare import note_stand_ins, say_conditions
-from reproduction.figures import add_note, save_figure, subplots
+from reproduction.compare import note_stand_ins
+from reproduction.figures import subplots
 from reproduction.open import Lab, open_lab
 from reproduction.options import RunOptions
 from reproduction.papers import read_papers
@@ -69,14 +69,6 @@ def test_a_note_says_what_stands_in_and_whether_all_of_ours_does(name, origins, 
     assert [line for line in note if "BERTScore" not in line] == expected
 
 
-def test_tables_and_labels_name_what_stands_in(tmp_path, monkeypatch):
-    lab, table = open_with_results("linkage/table_02", tmp_path)
-    page = lab.beside_paper(table[table.difference_from == ""]).to_html()
-    assert f"* proxy: {JUDGE}" in page
-    labelled = lab.label(table)
-    assert labelled.label.str.endswith("*").equals(labelled.origin == "stand-in")
-
-
 @pytest.mark.parametrize(("name", "is_marked"), [("linkage/table_02", True), ("linkage/table_01", False)])
 def test_a_figure_of_stand_ins_says_so_once_shown_and_saved(name, is_marked, tmp_path, monkeypatch):
     lab, table = open_with_results(name, tmp_path)
@@ -88,29 +80,3 @@ def test_a_figure_of_stand_ins_says_so_once_shown_and_saved(name, is_marked, tmp
     for marked in (marked_figure, *saved):
         texts = [text.get_text() for text in getattr(marked, "texts", [])]
         assert sum("* proxy: the embedded judge" in text for text in texts) == is_marked
-
-
-def test_a_note_lies_below_all_that_a_figure_shows_when_it_is_saved(tmp_path):
-    figure = draw_lines()
-    legend, seen = figure.legend(["a line"], loc="outside lower center"), []
-    add_note(figure, "* proxy: " + "this in place of that, " * 40)
-
-    def look(event):
-        seen.append([part.get_window_extent() for part in (figure.texts[-1], legend)])
-
-    figure.canvas.mpl_connect("draw_event", look)
-    save_figure(figure, tmp_path / "figure")
-    assert seen
-    assert all(note.y1 < legend_box.y0 for note, legend_box in seen)
-    assert figure.texts[-1].get_window_extent().width <= figure.bbox.width
-
-
-@pytest.mark.parametrize(
-    ("conditions", "words"),
-    [
-        ({"metric": "pd", "difference_from": "length", "k": 2.0, "seed": None}, "P.D. minus Length in words, k 2"),
-        ({"pairs": "all"}, "all pairs of evaluators"),
-    ],
-)
-def test_conditions_are_said_in_words_by_the_column_where_a_value_has_two_meanings(conditions, words):
-    assert say_conditions(read_papers(ROOT)["debateqa"], conditions) == words

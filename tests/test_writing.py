@@ -16,9 +16,8 @@ from tiny_models import LetterEmbedder
 
 from nfqa.models.chat import Request
 from nfqa.opening import Asking
-from reproduction.debates import write
 from reproduction.debates.checking import check_views
-from reproduction.debates.write import list_points, read_points, write_parts
+from reproduction.debates.write import read_points, write_parts
 from reproduction.judging import open_generators, open_judges, read_prompt_set
 
 PROMPTS = read_prompt_set(PROJECT, "own")
@@ -43,17 +42,6 @@ def model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Callable
 
 def point(text: str, *documents: int) -> dict[str, object]:
     return {"point_of_view": text, "documents": list(documents)}
-
-
-def test_documents_are_cut_to_equal_shares_only_where_they_do_not_fit_together(model, monkeypatch):
-    prompts = []
-    writer = model(lambda request: prompts.append(request.prompt) or "[]")
-    long = pd.DataFrame({"id": ["p", "p", "q", "q"], "question": ["pp?", "pp?", "qq?", "qq?"]})
-    long = long.assign(document=["d1", "d2"] * 2, text=["1" * 90, "2" * 10, "3" * 90, "4" * 11])
-    monkeypatch.setattr(write, "ROOM", 100)
-    list_points(long, writer, PROMPTS)
-    longest = [max(len(part) for part in re.findall(f"{n}+", " ".join(prompts))) for n in (1, 2, 3, 4)]
-    assert longest == [90, 10, 50, 11]
 
 
 def test_a_reply_is_read_strictly_and_what_it_loses_has_a_reason() -> None:
