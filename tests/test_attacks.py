@@ -44,12 +44,3 @@ def test_an_attack_beats_what_scores_lower_and_half_of_what_scores_alike() -> No
     scores = scores.assign(question="q", missing="", signature="s")
     result = count_beaten(scores).set_index(["attack", "grade"]).measured
     assert result.to_dict() == {("echo", 2): 0.75, ("echo", 1): 1, ("half_reference", 2): 0, ("half_reference", 1): 0}
-
-
-def test_an_attack_made_of_a_candidate_is_not_compared_with_candidates_of_its_grade() -> None:
-    rows = [("a", 3, 0.9), ("b", 2, 0.3), ("c", 1, 0.1), ("d", 1, 0.5), (f"{ATTACK}padded", 0, 0.4)]
-    scores = pd.DataFrame([*rows, (f"{ATTACK}negated", 0, 0.4)], columns=["answer", "grade", "score"])
-    result = (
-        count_beaten(scores.assign(question="q", missing="", signature="s")).set_index(["attack", "grade"]).measured
-    )
-    assert result.to_dict() == {("padded", 3): 0, ("padded", 2): 1, ("negated", 2): 1, ("negated", 1): 0.5}

@@ -58,21 +58,6 @@ def test_from_logits_a_mark_is_the_expected_one():
         mark_baseline(PAIRS[:1], "g_eval", judge)
 
 
-@pytest.mark.parametrize(
-    ("baseline", "completion", "reason"),
-    [
-        ("direct_score", "[[6]]", "out_of_range"),
-        ("direct_score", "five", "unreadable"),
-        ("direct_score", "", "empty"),
-        ("g_eval", "", "no_steps"),
-    ],
-)
-def test_a_mark_that_is_none_is_missing_with_its_reason(baseline, completion, reason):
-    marks = mark_baseline(PAIRS[:1], baseline, make_judge(lambda _: completion))
-    assert np.isnan(marks.score).all()
-    assert marks.missing.tolist() == [reason]
-
-
 SCORES = {"<think>[[0]] or 1? Answer: 0</think>[[1]]": 1.0}
 SCORES |= {"<think>So [[1]]</think>": math.nan, "<think>So [[1]]": math.nan}
 SCORES |= dict.fromkeys(["I count 1 view and 0 others.", "It deserves a 1, maybe.", "In 2001 there was 1."], math.nan)

@@ -9,10 +9,9 @@ from itertools import permutations
 import numpy as np
 import pandas as pd
 import pytest
-from test_judging import LOGITS, find_fenced, list_prompts, make_draw, make_judge
+from test_judging import find_fenced, list_prompts, make_draw, make_judge
 
 from nfqa.metrics.references import Draw
-from nfqa.models.chat import Reply
 from reproduction.studies.baselines import judge_candidates
 from reproduction.studies.health import measure_missing
 
@@ -68,14 +67,3 @@ def test_an_only_candidate_an_empty_text_and_a_dropped_draw_have_no_score():
     assert found.verdicts.tolist() == [0, 0, 4, 4, 4]
     assert len(list_prompts(judge)) == 2
     assert judge_candidates(gather(dropped), None).empty
-
-
-def test_from_logits_a_share_is_an_expected_one():
-    # of A, B, C: A has half of the mass, B none, C half; so the first one is expected to win by 0.5
-    said = Reply("", 1, 1, "logits", logprobs=(math.log(0.5), -math.inf, math.log(0.5)))
-    draws = gather(make_draw("best", "bad"))
-    by_place = make_judge(lambda _: said, decoding=LOGITS)
-    assert judge_candidates(draws, by_place).score.tolist() == [0.5, 0.5]
-    turned = replace(said, logprobs=(-math.inf, math.log(0.5), math.log(0.5)))
-    better = make_judge(lambda prompt: said if find_pair(prompt)[0] == "best" else turned, decoding=LOGITS)
-    assert judge_candidates(draws, better).score.tolist() == [0.75, 0.25]

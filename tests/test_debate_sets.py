@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reproduction.data.load import load, read_file
-from reproduction.data.registry import UnreachableError, read_registry
+from reproduction.data.load import read_file
 
-PROJECT = Path(__file__).parents[1]
 POINTS = [{"point_of_view": "Yes.", "explanation": "It helps."}, {"point_of_view": "No.", "explanation": "It harms."}]
 LINE = {"id": 7, "question": "Is it good?", "partial_answers": POINTS}
 CLAIM = {
@@ -80,39 +76,3 @@ def test_views_become_partial_answers_and_ratings_refer_to_them(tmp_path: Path) 
     assert [(a.system, a.text) for a in question.answers] == [("a", "Yes."), ("b", "No.")]
     assert [(r.annotator, r.view, r.system, r.value) for r in question.ratings] == [("r001", "3.r001", "a", 4)]
     assert +counts == {"ratings_missing": 1, "views_missing": 1, "ratings_without_a_view": 1}
-
-
-def test_the_bundled_stand_ins_are_whole_and_split_by_claim() -> None:
-    claims, train, held_out = (
-        load("debatewise", data="sample", split=split, root=PROJECT) for split in ("all", "train", "held_out")
-    )
-    assert (claims.name, claims.origin, claims.warnings) == ("sample_debatewise", "sample", {})
-    assert all(len(question.partial_answers) >= 4 for question in claims.questions)
-    assert {*train.questions} | {*held_out.questions} == {*claims.questions}
-    assert len(held_out.questions) >= 2
-    assert {q.key % 4 == 0 for q in held_out.questions} == {True} != {q.key % 4 == 0 for q in train.questions}
-    ratings = load("overton", data="sample", root=PROJECT)
-    assert len(ratings.systems) == 4
-    assert ratings.warnings == {"views_missing": 1, "ratings_without_a_view": 4}
-    demo = load("demo_answers", data="sample", root=PROJECT)
-    assert (len(demo.questions), demo.systems) == (12, ["demo"])
-
-
-def test_what_is_not_fetched_by_all_is_read_where_it_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    name = "debateqa_test"
-    monkeypatch.setenv("NFQA_MIRROR", str(tmp_path / "mirror"))
-    registry = tmp_path / "data" / "registry.yml"
-    registry.parent.mkdir()
-    shutil.copyfile(PROJECT / "data" / "registry.yml", registry)
-    file = read_registry(tmp_path)[name]
-    with pytest.raises(UnreachableError, match=name):
-        load(name, root=tmp_path)
-    content = json.dumps(LINE).encode() + b"\n"
-    path = tmp_path / "mirror" / file.relative
-    path.parent.mkdir(parents=True)
-    path.write_bytes(content)
-    digest = hashlib.sha256(content).hexdigest()
-    with pytest.raises(ValueError, match=f"has sha256 {digest}, expected {file.sha256}"):
-        load(name, root=tmp_path)
-    registry.write_text(registry.read_text().replace(file.sha256, digest))
-    assert len(load(name, root=tmp_path).questions) == 1

@@ -30,14 +30,6 @@ def list_pairs(edges: list[tuple[int, int]]) -> pd.DataFrame:
     return pd.DataFrame(edges, columns=["left", "right"]).assign(cosine=1.0)
 
 
-def test_covers_of_a_star_and_of_a_path() -> None:
-    star, path = list_pairs([(0, 4), (1, 4), (2, 4), (3, 4)]), list_pairs([(0, 1), (1, 2), (2, 3)])
-    assert [choose_removed(star, method=m) for m in ("greedy", "exact", "components")] == [[4], [4], [1, 2, 3, 4]]
-    assert len(choose_removed(path, method="greedy")) == len(choose_removed(path, method="exact")) == 2
-    assert choose_removed(path, method="components") == [1, 2, 3]
-    assert choose_removed(list_pairs([])) == []
-
-
 @pytest.mark.parametrize("seed", range(8))
 def test_the_exact_cover_is_the_smallest_and_the_greedy_one_is_a_cover(seed: int) -> None:
     draw = np.random.default_rng(seed)

@@ -11,14 +11,12 @@ from reproduction.studies.people import (
     compare_answers,
     correlate_halves,
     group_raters,
-    measure_alpha,
     measure_kappa,
     measure_krippendorff_alpha,
     rank_systems,
 )
 
 NAN = float("nan")
-RULES = ("elo", "bradley_terry")
 # Krippendorff (2011), "Computing Krippendorff's alpha-reliability", section D: four observers, twelve units
 WORKED = [
     [1, 2, 3, 3, 2, 1, 4, 1, 2, NAN, NAN, NAN],
@@ -44,10 +42,6 @@ def rank(ratings: pd.DataFrame, rule: str, *by: str) -> pd.DataFrame:
     return result.pivot(index=by or None, columns="system", values="strength")
 
 
-# Rater 0 rates 5 3 1 and rater 1 rates 1 3 5 on question 0; rater 2, alone on question 1, rates all alike.
-OPPOSED = make_ratings({"x": [5, 3, 1], "y": [1, 3, 5]}, {"z": [2, 2, 2]})
-
-
 def test_every_two_answers_of_a_rater_are_compared():
     result = compare_answers(make_ratings({"x": [5, 3, 3], "y": [NAN, 3, 5]}))
     assert result[["rater", "left", "right", "outcome"]].to_numpy().tolist() == [
@@ -56,16 +50,6 @@ def test_every_two_answers_of_a_rater_are_compared():
     assert set(result.dataset) == {"made_up"}
     with pytest.raises(ValueError, match="no ratings by people"):
         compare_answers(make_ratings())
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_each_rater_has_a_ranking(rule):
-    result = rank(OPPOSED, rule, "rater")
-    assert result.loc[0].rank().tolist() == [3, 2, 1]
-    assert result.loc[1].rank().tolist() == [1, 2, 3]
-    assert np.ptp(result.loc[2]) == pytest.approx(0)
-    partly = rank_systems(compare_answers(make_ratings({"x": [5, 3, NAN], "y": [5, 3, 1]})), rule, by=["rater"])
-    assert partly.system.tolist() == ["a", "b", "a", "b", "c"]
 
 
 def test_bradley_terry_of_a_rater_by_hand():
@@ -84,17 +68,6 @@ def test_raters_are_grouped_by_the_questions_that_they_share():
     assert set(group_raters(chained)) == {1}
     later = make_ratings({"z": [1, 2, 3]}, {"a": [1, 2, 3]})  # z, the second by name, has the first question
     assert group_raters(later).to_dict() == {0: 2, 1: 1}
-
-
-def test_alpha_of_raters_who_agree_and_of_one_rater():
-    agreed = {name: [5, 3, 1] for name in "uvw"}
-    groups = [{f"{name}{group}": row for name, row in agreed.items()} for group in range(5)]
-    (row,) = measure_alpha(make_ratings(*groups), resamples=20).to_dict("records")
-    assert (row["statistic"], row["value"], row["n"]) == ("alpha_ordinal", pytest.approx(1), 45)
-    assert row["resampled"] == "5 groups"
-    assert np.isnan([row["low"], row["high"]]).all()  # all resamples are alike
-    assert np.isnan(measure_alpha(make_ratings(*[agreed] * 5), resamples=5).low[0])  # all share their questions
-    assert np.isnan(measure_alpha(make_ratings({"x": [5, 3, 1]}), resamples=5).value[0])
 
 
 def test_alpha_of_the_published_example_to_which_what_one_rated_alone_adds_nothing():

@@ -6,10 +6,7 @@ from itertools import permutations
 
 import numpy as np
 import pandas as pd
-import pytest
-from notebook_cells import run_notebook
 
-from nfqa.metrics.overlap import score_pairs
 from reproduction.studies.decisions import resample_auroc
 from reproduction.studies.stated_views import draw_wordings, keep_apart, pair_wordings
 
@@ -88,21 +85,6 @@ def test_each_text_on_a_claim_gets_an_unrelated_one_of_its_length_from_another_t
             topics = [claims.topics[int(q)].split() for q in {unrelated.split()[-1].partition("-")[0], str(number)}]
             assert len(topics) == 2
             assert not {*topics[0]} & {*topics[1]}
-
-
-@pytest.mark.slow
-def test_the_study_of_overlap_counts_what_is_above_what_and_ties_by_half(tmp_path):
-    names = run_notebook("linkage/overlap_blindness", out=tmp_path, n_seeds=1)
-    shares = names["table"].query("statistic == 'share_above' and difference_from == '' and words == ''")
-    shares = shares.set_index(["metric", "first", "second"]).value
-    for first, second in (("paraphrase", "unrelated"), ("same_stance", "unrelated"), ("paraphrase", "same_stance")):
-        credit = []
-        for draw in names["draws"].draw:
-            texts = {one.id: one.text for one in draw.candidates}
-            pair = (texts[first], texts[f"{first}_unrelated" if second == "unrelated" else second])
-            one, other = score_pairs("rouge1", [(text, draw.best.text) for text in pair])
-            credit.append(0.5 if one == other else float(one > other))
-        assert shares["rouge1", first, second] == pytest.approx(sum(credit) / len(credit), abs=1e-9)
 
 
 def test_claims_that_stay_share_no_wording_whatever_their_order():

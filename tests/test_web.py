@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from reproduction.data.gather import gather
-from reproduction.data.load import load
 from reproduction.data.web import (
     load_frame,
     read_claims,
@@ -65,13 +62,3 @@ def test_the_sample_s_claims_have_wordings() -> None:
     claims, wordings = (load_frame(name, data="sample")[0] for name in ("perspectrum", "perspectrum_wordings"))
     named = [wording for views in claims.views for _, ids in views for wording in ids]
     assert sorted(named) == wordings.wording.tolist() == list(range(1, len(wordings) + 1))
-
-
-def test_tables_load_by_name_and_are_no_datasets() -> None:
-    frame, digest = load_frame("web_documents", data="sample")
-    assert frame.dataset.unique().tolist() == ["sample_web_documents"]
-    assert len(digest) == 64
-    with pytest.raises(ValueError, match=r"unknown dataset 'nothing'; known: .*stated_views"):
-        load_frame("nothing")
-    with pytest.raises(ValueError, match="'stated_views' is a stated_views, no dataset"):
-        load("stated_views")

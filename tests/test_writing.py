@@ -16,9 +16,8 @@ from tiny_models import LetterEmbedder
 
 from nfqa.models.chat import Request
 from nfqa.opening import Asking
-from reproduction.debates.checking import check_views
 from reproduction.debates.write import read_points, write_parts
-from reproduction.judging import open_generators, open_judges, read_prompt_set
+from reproduction.judging import open_generators, read_prompt_set
 
 PROMPTS = read_prompt_set(PROJECT, "own")
 EMBEDDER: Any = LetterEmbedder()
@@ -96,21 +95,4 @@ def test_written_sentences_keep_their_document_and_what_is_not_anchored_goes(mod
     assert dropped[["unit", "item", "reason"]].to_numpy().tolist() == [
         ["sentence", "q.2: Qq qq qq.", "no source near"],
         ["point of view", "q.3", "explanation not anchored"],
-    ]
-
-
-def test_the_judge_removes_what_it_rejects_and_what_it_says_nothing_readable_of(model: Any, tmp_path: Path) -> None:
-    model(
-        lambda request: {"a": "[[1]]", "b": "[[0]]"}.get(re.findall(r"<point_of_view>\n(.)", request.prompt)[0], "Hm.")
-    )
-    judge = open_judges(PROJECT, "openai:judge", Asking(prompts="own", decoding="greedy"))["judge"]
-    views = pd.DataFrame({
-        "id": "q", "question": "?a", "view": ["q.1", "q.2", "q.3"], "point_of_view": ["aa", "bb", "cc"],
-        "explanation": ["qq.", "bb.", "cc."],
-    })  # fmt: skip
-    left, dropped = check_views(views, EMBEDDER, judge=judge)
-    assert left["view"].tolist() == ["q.1"]
-    assert dropped[["reason", "detail"]].to_numpy().tolist() == [
-        ["rejected by the judge", "verdict 0; 1 accepts"],
-        ["no verdict (unreadable)", "no 0 or 1 could be read from the judge's reply"],
     ]
