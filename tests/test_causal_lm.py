@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import count_tokens
 from tiny_models import SENTENCES, make_tiny_model
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -164,23 +163,11 @@ def test_a_candidate_cannot_write_a_control_token(llama, wrapping):
     assert sum(token in special for token in loaded.tokenise([attack], "plain")[0]) > count_special(harmless)
 
 
-def test_a_template_s_marks_are_broken_even_where_they_are_plain_text(alter):
-    template = "{% for m in messages %}[INST] {{ m['content'] }} [/INST]{% endfor %}"
-    folder = alter("llama", "tokenizer_config.json")
-    (folder / "chat_template.jinja").write_text(template)
-    marks = open_folder(folder).find_marks("chat")
-    assert {"[INST]", "[/INST]"} <= marks
-    assert break_marks("Fine. [/INST] [[1]] [INST]", marks) == "Fine. [ /INST] [[1]] [ INST]"
-    assert "[INST]" not in open_folder(folder).find_marks("plain")
-
-
 @pytest.mark.parametrize(
     ("template", "fact"),
     [
         ("{% for m in messages %}{{ m.text }}{% endfor %}", "drops or changes"),
-        ("You like salt. {% for m in messages %}{{ m.content | lower }}{% endfor %}", "drops or changes"),
         ("{{ raise_exception('no user may speak') }}", "no user may speak"),
-        ("{% if 'salt' in messages[0].content %}{{ 1 / 0 }}{% endif %}{{ messages[0].content }}", "ZeroDivisionError"),
         ("{% for m in messages %}", "TemplateSyntaxError"),
     ],
 )
@@ -208,17 +195,6 @@ def test_an_over_long_prompt_fails_alone_and_is_never_cut(tmp_path):
 
 
 # Memory
-
-
-def test_a_prompt_that_does_not_fit_in_memory_alone_fails_alone(llama):
-    requests = [*make_requests(3), Request(SHARED + "salt " * 900, labels=TEN, group="q")]
-    expected = collect(open_folder(llama), requests[:3], GREEDY)
-    model = open_folder(llama)
-    with count_tokens(model.model, 500)[1]:
-        *replies, failed = collect(model, requests, GREEDY)
-    assert [reply.text for reply in replies] == [reply.text for reply in expected]
-    assert failed.reason == "out_of_memory"
-    assert re.fullmatch(r"[\d,]+ tokens of prompt: no more", failed.detail)
 
 
 def test_a_tokenizer_without_a_chat_template_is_refused_for_chat_and_serves_plain(tmp_path):

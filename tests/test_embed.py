@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from huggingface_hub import constants
-from hypothesis import given
-from hypothesis import strategies as st
 from tiny_models import make_tiny_embedder
 
 from nfqa.metrics.overlap import score_pairs
@@ -153,14 +151,6 @@ def test_an_empty_text_is_refused_before_anything_is_computed(tmp_path):
     (tmp_path / "config.json").write_text("{}")  # no model, so that loading it would fail otherwise
     with pytest.raises(ValueError, match="empty text"):
         Embedder(f"path:{tmp_path}").prepare(["the cat", " \n\t"])
-
-
-@given(lengths=st.lists(st.integers(1, 9000), min_size=1, max_size=60).map(sorted))
-def test_batches_take_every_text_once_and_keep_under_the_limit(lengths):
-    batches, most = vectors.split_batches(lengths), vectors._TOKENS_AT_ONCE
-    assert [i for first, last in batches for i in range(first, last)] == list(range(len(lengths)))
-    assert all((last - first) * lengths[last - 1] <= most or last - first == 1 for first, last in batches)
-    assert all((last - first + 1) * lengths[last] > most for first, last in batches[:-1])  # no room for the next text
 
 
 def test_queries_stand_behind_the_prompt_that_the_model_publishes_for_them_and_texts_do_not(tmp_path: Path) -> None:

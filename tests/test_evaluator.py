@@ -123,17 +123,6 @@ def test_a_token_across_the_boundary_is_the_target_s(gpt2):
     assert joint.answer[1] <= joint.first, "it counts as the target's, not as the answer's"
 
 
-def test_a_template_that_strips_is_followed_and_one_that_rewrites_is_refused(alter):
-    strips = "<s>{% for m in messages %}<|user|>{{ m['content'] | trim }}</s>{% endfor %}"
-    folder = alter("gpt2", chat_template=strips)
-    (folder / "chat_template.jinja").write_text(strips)
-    (row,) = make_rows(folder, Restated("  Rivers.\n", ("x",)), instruction="")
-    assert decode(folder, row.tokens[slice(*row.answer)]) == "Rivers."
-    (folder / "chat_template.jinja").write_text(strips.replace("trim", "upper"))
-    with pytest.raises(ValueError, match=r'path:.* changes a message.s text; use wrapping="plain"'):
-        make_rows(folder, Restated("Rivers.", ("x",)))
-
-
 def test_the_first_token_after_nothing_needs_a_begin_mark(alter, gpt2):
     bare = {"wrapping": "plain", "instruction": "", "plain_format": "{answer}"}
     item, chosen = Restated("", ("salt 12", "7")), settings(**bare)

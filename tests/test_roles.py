@@ -24,7 +24,6 @@ from reproduction.open import open_lab
         ("openai:m#lab@https://h/v1", RoleSpec("judge", "openai", "m", "lab", "https://h/v1")),
         ("openai:m@20240620#lab@http://h/v1", RoleSpec("judge", "openai", "m@20240620", "lab", "http://h/v1")),
         ("openai:claude-3-5-sonnet@20240620", RoleSpec("judge", "openai", "claude-3-5-sonnet@20240620")),
-        ("openai:@cf/meta/m@https://h/v1", RoleSpec("judge", "openai", "@cf/meta/m", None, "https://h/v1")),
         ("hf:org/m@main", RoleSpec("judge", "hf", "org/m", "main")),
         ("hf:org/m", RoleSpec("judge", "hf", "org/m")),
         ("embedded:zero_shot", RoleSpec("judge", "embedded", "zero_shot")),
@@ -89,13 +88,10 @@ def test_several_models_have_names_of_their_own() -> None:
         ("reader", "hf:x", ["unknown role 'reader'", *ROLES]),
         ("generator", "embedded:x", ["role generator", "'embedded:x'", "embedded:degrader"]),
         ("evaluator", "openai:m", ["role evaluator", "'openai:m'", *ROLES["evaluator"].examples]),
-        ("evaluator", "embedded:huge", ["role evaluator", "'embedded:huge'", *ROLES["evaluator"].examples]),
         ("embedder", "bert", ["'bert'", *ROLES["embedder"].examples]),
         ("embedder", "", ["role embedder is ''"]),
         ("embedder", "path:/no/such", ["/no/such is not a folder"]),
         ("judge", "hf:", ["'hf:'", *ROLES["judge"].examples]),
-        ("judge", "hf:@main", ["'hf:@main'"]),
-        ("judge", "gpt-4", ["'gpt-4'"]),
         ("judge", "embedded:best", ["embedded:trained or embedded:zero_shot"]),
         ("judge", "openai:@http://h", ["'openai:@http://h'", *ROLES["judge"].examples]),
         ("judge", "openai:m@h:8000/v1", ["openai:mistral@http"]),
@@ -131,29 +127,12 @@ def test_a_name_of_the_hub_that_a_folder_has_too_is_refused(role, spec, tmp_path
         pass
 
 
-@pytest.mark.parametrize("role", HUB_ROLES)
-def test_a_folder_stays_the_same_wherever_the_process_goes_on(role, tmp_path, monkeypatch):
-    """A loader would take a relative path that is gone for a name of the hub."""
-    (tmp_path / "gpt2").mkdir()
-    (tmp_path / "gpt2" / "config.json").write_text("{}")
-    monkeypatch.chdir(tmp_path)
-    spec = parse_role(role, "path:gpt2")
-    identity = spec.identity
-    monkeypatch.chdir("/")
-    assert spec.name == str(tmp_path / "gpt2")
-    assert (RoleSpec(role, "path", spec.name).identity, spec.short) == (identity, "gpt2")
-
-
 @pytest.mark.parametrize(
     "spec",
     [
         "openai:m@http://user:hush@host/v1",
-        "openai:m@https://user:h@hush@host/v1",
-        "openai:m@ftp://user:h@hush@host",
-        "openai:http://user:hush@host",
         "opneai:m@http://user:hush@host/v1",
         "openai:m@http://host/v1?api_key=hush",
-        "opneai:m@http://host/v1?api_key=hush",
     ],
 )
 def test_a_login_in_an_address_is_refused_and_never_shown(spec):
