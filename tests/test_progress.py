@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from contextlib import closing
 from math import inf
 
-import numpy as np
 import pytest
 from conftest import PROJECT
 
@@ -14,8 +11,6 @@ from reproduction.keys import Target
 from reproduction.options import RunOptions
 from reproduction.papers import list_chosen
 from reproduction.runner import Progress, estimate_left, order_targets
-
-EMBEDDING = 360.0  # the seconds that a first run is expected to embed for
 
 
 @pytest.fixture(scope="module")
@@ -38,39 +33,6 @@ def test_time_left_by_hand() -> None:
     assert estimate_left([(300, 630)], {}, {"a": 60}, reads, jobs=2) == 120
     # what is overdue says so before it ends, (30 + 300) / (30 + 80) = 3, and needs a twentieth of its time still
     assert estimate_left([], {"a": (80, 300)}, {"b": 60}, reads, jobs=1) == pytest.approx(15 + 180)
-
-
-def test_where_no_one_watches_a_line_each_30_seconds_tells_percent_elapsed_left_and_what_runs(
-    targets: list[Target], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    now = 1000.0
-    monkeypatch.setattr("time.monotonic", lambda: now)
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
-    one = [target for target in targets if target.name == "sensitivity"]
-    characters = round(EMBEDDING * 2 / 1e-4)
-    with closing(Progress(one, jobs=1)) as progress:
-        for share in np.linspace(0, 1, 25):
-            now = 1000 + EMBEDDING * share
-            progress.show_embedding(round(characters * share), characters)
-        progress.start("debateqa/sensitivity")
-        for _ in range(round(one[0].seconds)):
-            now += 1
-            progress.show("sensitivity")
-    lines = capsys.readouterr().err.splitlines()
-    total = EMBEDDING + one[0].seconds
-    assert len(lines) == total // 30
-    for number, line in enumerate(lines, 1):
-        percent, passed, left, what = re.fullmatch(r"(\d+) % after ([\d:]+), about ([\d:]+) left: (.*)", line).groups()
-        assert read_clock(passed) == number * 30
-        assert abs(read_clock(passed) + read_clock(left) - total) <= 0.05 * total
-        assert abs(int(percent) - 100 * number * 30 / total) <= 5
-        assert what == ("embedding texts" if number * 30 <= EMBEDDING else "sensitivity")
-
-
-def read_clock(text: str) -> int:
-    """The seconds that a text such as "1:02:03" says."""
-    parts = [int(part) for part in text.split(":")]
-    return sum(part * 60**place for place, part in enumerate(reversed(parts)))
 
 
 def test_a_part_of_unknown_time_is_told(targets: list[Target]) -> None:
