@@ -186,19 +186,11 @@ ROWS: dict[str, dict[str, dict[str, set[Any]]]] = {
         "statistic == 'mean' and metric == 'pd'": {"system": SYSTEMS, "evaluator": {"one", "three"}},
         "statistic == 'mean' and metric == 'da'": {"system": SYSTEMS, "judge": JUDGES},
     },
-    "figure_03": {"pairs == ''": {"evaluator": {"one"}, "against_evaluator": {"three"}}},
-    "figure_06": {"statistic == 'mean'": {"system": SYSTEMS}},
-    "figure_07": {"k == 1": {"value": {1, 2, 3}}},
-    "figure_08": {"metric == 'pd' and along == 'both'": {"evaluator": {"one", "three"}, "generator": SYSTEMS}},
     "figure_09": {"metric == 'da' and along == 'both'": {"judge": JUDGES, "generator": SYSTEMS}},
-    "figure_10": {"cut == cut": {"cut": {*(f"about {tokens} tokens" for tokens in (50, 100, 200, 400)), "whole"}}},
-    "figure_13": {"by == 'written'": {"origin": {"sample"}}},
     "table_05": {
         "difference_from == '' and metric == 'da'": {"generator": SYSTEMS, "judge": JUDGES},
         "metric == 'pd'": {"evaluator": {"one", "three"}, "answers": {"prompted"}},
     },
-    "table_07": {"generator == generator": {"generator": SYSTEMS}},
-    "table_18": {"statistic == statistic": {"answer": {"gpt_4o", "writer", "the question alone"}}},
 }  # fmt: skip
 
 

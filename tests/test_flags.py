@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 import pytest
 from test_listwise import StubEmbedder
@@ -123,26 +122,6 @@ def test_copying_points_of_view_is_told_apart_from_copying_references(text: str,
     assert flag(text, views=VIEWS, question="Should pupils wear uniforms?") == flags
     assert flag(text, views=(), question="Should pupils wear uniforms?") == ""
     assert flag(text, GOOD, views=VIEWS, question="Should pupils wear uniforms?") == flags
-
-
-def test_a_guarded_judge_gains_nothing_from_a_repeated_question() -> None:
-    candidates = (Answer("plain", GOOD, 2), Answer("before", f"{QUESTION} {GOOD}", 2), Answer("alone", QUESTION, 0))
-    references = tuple(Answer(f"r{grade}", f"reference {grade}", grade) for grade in (3, 2, 1, 0))
-    question = Question(QUESTION, (*candidates, *references))
-    dropped = Draw(Question("what?"), (), (), dropped="fewer_than_two")
-    draws = pd.DataFrame({
-        "dataset": "d", "question": [QUESTION, "what?"], "seed": 0,
-        "draw": [Draw(question, references, candidates), dropped],
-    })  # fmt: skip
-    embedder, scorer = StubEmbedder(), make_zero_shot()
-    plain, guarded = (judge(draws, scorer, embedder) for judge in (judge_by_vectors, judge_guarded))
-    assert guarded.answer.tolist() == plain.answer.tolist()
-    unguarded, scores = (judged.set_index(["output", "answer"]).score for judged in (plain, guarded))
-    assert scores["rank", "before"] == scores["rank", "plain"] == unguarded["rank", "plain"]
-    assert scores["score", "before"] == scores["score", "plain"]
-    assert scores["rank", "alone"] == -5
-    assert scores["score", "alone"] <= scores["score", "plain"] < unguarded["score", "alone"], "unguarded it wins"
-    assert np.isnan(scores["rank", ""])
 
 
 KEYWORDS = stuff_keywords([QUESTION, GOOD, REFERENCE], key="q")

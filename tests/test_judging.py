@@ -20,7 +20,6 @@ from nfqa.judge.journal import Journal
 from nfqa.judge.prompts import PromptSet
 from nfqa.metrics.judging import (
     CHARACTERS_A_WORD,
-    JUDGE_CUT,
     JudgeMethod,
     LanguageJudge,
     judge_by_language_model,
@@ -237,18 +236,6 @@ def test_a_text_is_cut_after_its_words_or_their_characters_and_counted(text, vis
     judge_draws([make_draw(text)], "pointwise", judge)
     assert find_fenced(list_prompts(judge)[0], "candidate") == [visible]
     assert judge.cut == cut
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_a_row_behind_which_a_text_was_cut_says_so(method: JudgeMethod) -> None:
-    judge = make_judge(lambda _: "[[1]]", max_words=5)
-    draws = make_frame(make_draw("short", "one two three four five six"), make_draw("short", question="why " * 9))
-    assert judge_by_language_model(draws, judge, method).note.tolist() == ["", JUDGE_CUT, JUDGE_CUT]
-    long = (*REFERENCES[:3], replace(REFERENCES[3], text="one two three four five six"))
-    rows = judge_by_language_model(make_frame(make_draw("short", references=long)), judge, method)
-    assert rows.note.tolist() == ["" if method == "pointwise" else JUDGE_CUT]
-    dropped = replace(make_draw(), candidates=(), references=(), dropped="fewer_than_two")
-    assert judge_by_language_model(make_frame(dropped), judge, method).note.tolist() == [""]
 
 
 def make_teaching(count: int, labels: tuple[int, ...] = (3, 2, 1, 0, 3, 2, 1, 0)) -> list[Question]:

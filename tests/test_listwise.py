@@ -28,7 +28,6 @@ from reproduction.studies.listwise_training import (
     find_fold,
     fit_apart,
     fit_by_size,
-    fit_scorer,
     make_training_rows,
     open_scorers,
 )
@@ -147,19 +146,6 @@ def test_a_draw_without_candidates_gives_no_verdicts_and_one_without_references_
     assert scores.shape == ranks.shape == (0,)
     with pytest.raises(ValueError, match="question 'q' has no references to rank among"):
         judge_draw(make_draw(references=()), make_zero_shot(), StubEmbedder(VECTORS))
-
-
-def test_fitting_recovers_planted_weights():
-    rng = np.random.default_rng(1)
-    planted = np.array([2.0, -1.0, 0.5, 0.0, 0.25])
-    rows = []
-    for _ in range(30):
-        features = rng.normal(size=(20, 5)) * [1, 10, 0.1, 1, 3]  # unlike scales must not matter
-        features -= features.mean(0)
-        rows.append(np.column_stack([features, features @ planted, np.full(20, 1 / 20)]))
-    scorer = fit_scorer(rows)
-    np.testing.assert_allclose(scorer.weights, planted, rtol=0.02, atol=0.02)
-    assert (scorer.name, scorer.trained_on) == ("five features", 30)
 
 
 def make_set(name: str, questions: Sequence[Question]) -> QuestionSet:

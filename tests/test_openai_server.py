@@ -324,19 +324,6 @@ def test_of_many_requests_with_faults_each_ends_once():
     assert 1 < stub.most_at_once <= 16
 
 
-def test_no_more_are_on_their_way_than_replies_were_taken():
-    with StubServer() as stub:
-        answers = open_server(stub, concurrency=4).answer(make_requests(40), Decoding())
-        for taken in range(1, 6):
-            next(answers)
-            time.sleep(0.02)
-            assert len(stub.bodies) <= taken + 3  # this one, and three more that may be on their way
-        answers.close()
-        time.sleep(0.05)
-        assert len(stub.bodies) <= 9  # nothing is sent after the last was taken
-        assert ask(stub, []) == []
-
-
 def test_a_cap_on_requests_is_never_passed_and_what_was_answered_is_kept():
     with StubServer(script=["error_500"] * 3, delay=0.005) as stub:
         server = open_server(stub, max_requests=25, used=(5, 0, 0))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,12 @@ import pandas as pd
 import pytest
 from tiny_models import SENTENCES
 
-from nfqa.files.records import PartialAnswer
 from nfqa.kernels.perplexity import PAPER, RELEASED, Settings, settings
 from nfqa.metrics.perspective_diversity import score_diversity, score_views
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import TOO_LONG, Restated, TargetLoss
 from nfqa.models.roles import parse_role
-from reproduction.studies.compose import compose_answers
-from reproduction.studies.diversity import score_alone, score_forms
+from reproduction.studies.diversity import score_alone
 
 
 class StubScorer:
@@ -147,17 +144,6 @@ def test_a_frame_of_answers_is_scored_row_by_row_with_reasons(stub):
     assert len(stub.asked) == 1
 
 
-def test_every_evaluator_scores_in_every_form(stub):
-    stub.spec = SimpleNamespace(kind="hf")
-    evaluators = {"small": stub, "large": stub}
-    forms = {"paper": {"variant": "paper"}, "mean": {"aggregate": "mean"}}
-    result = score_forms(ANSWER_ROWS.iloc[[1]], VIEWS, evaluators, forms, wrapping="plain")
-    ways = result.evaluator + "|" + result.variant
-    assert ways.tolist() == ["small|paper", "small|mean", "large|paper", "large|mean"]
-    assert result.score.tolist() == pytest.approx([10, 5, 10, 5])  # 2 + 8
-    assert {settings.wrapping for _, settings in stub.asked} == {"plain"}
-
-
 def test_what_an_answers_score_is_made_of_sums_to_it(stub):
     rows = score_views(ANSWER_ROWS[ANSWER_ROWS.question == "q1"], VIEWS, stub)
     assert rows[["system", "view"]].agg("".join, axis=1).tolist() == ["av1", "av2", "bv1", "bv2"]
@@ -215,14 +201,3 @@ def test_a_share_is_the_mean_way_from_the_question_to_the_views_by_hand():
     assert scores.share.tolist() == pytest.approx([*shares.values()], nan_ok=True)
     pd.testing.assert_frame_equal(scores.drop(columns="share"), score_diversity(answers, views, WordCopier()))
     assert scores.missing.tolist() == ["", "", "", "no_answer", "", "", "needs views"]
-
-
-@pytest.mark.parametrize("reads", [True, False])
-def test_composed_answers_tell_whether_an_evaluator_reads_them(reads):
-    points = tuple(PartialAnswer(str(i), f"Point {i}.", " ".join(f"w{i}x{j}" for j in range(9))) for i in range(4))
-    texts = compose_answers(points, start="something else", seed=0)
-    answers = pd.DataFrame({"dataset": "d", "question": "q", "text": texts})
-    views = pd.DataFrame({"dataset": "d", "question": "q", "text": [point.text for point in points]})
-    scores = score_diversity(answers, views, WordCopier(reads=reads)).score.to_numpy()
-    assert bool((np.diff(scores) < 0).all()) == reads
-    assert scores[[0, 4]] == pytest.approx([4 * math.exp(2), 4 * math.exp(0.5 if reads else 2)])

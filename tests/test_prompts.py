@@ -117,13 +117,6 @@ def test_a_text_that_holds_a_placeholder_is_not_filled_in(tmp_path: Path) -> Non
     assert "<answer_b>\n{text} \\g<0>\n" in prompt
 
 
-def test_what_upstream_has_not_released_comes_from_the_set_named_and_says_so(tmp_path: Path) -> None:
-    upstream = PromptSet(PROJECT / "prompts" / "upstream", bring=make_up(tmp_path))
-    assert upstream.signature("write_best") == use_own().signature("write_best")
-    assert upstream.signature("write_best").startswith("own:write_best@")
-    assert upstream.get("listwise").set_name == "upstream"
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_every_prompt_of_ours_asks_for_what_is_read(name: str) -> None:
     ours = use_own()

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from huggingface_hub import constants
 from test_asking import Scripted, make_asker, read, requests_for
 from test_embed import make_model
 from tiny_models import make_tiny_model
@@ -21,10 +20,9 @@ from tiny_models import make_tiny_model
 import nfqa
 from nfqa.judge.journal import Journal
 from nfqa.kernels.perplexity import Settings
-from nfqa.models import loading, vectors
+from nfqa.models import vectors
 from nfqa.models.embed import Embedder
 from nfqa.models.evaluator import Evaluator
-from nfqa.models.loading import open_quietly
 from nfqa.models.reader import Reader, open_reader
 from nfqa.models.restated import Restated
 from nfqa.models.roles import parse_role
@@ -129,23 +127,6 @@ def test_the_public_functions_give_in_threads_what_they_give_one_by_one() -> Non
         model.forget()
     for number, frame in enumerate(at_once):
         pd.testing.assert_frame_equal(frame, run(number), atol=2e-3)
-
-
-def test_threads_that_open_models_leave_the_process_s_settings_as_they_were(monkeypatch: Any) -> None:
-    """Where the hub can't be reached, a thread that is late takes another's setting for the process's own."""
-    monkeypatch.setattr(loading, "_find_fault", lambda: "connect")
-    spec, states = parse_role("embedder", "hf:a/b"), list[bool]()
-
-    def open_model(number: int) -> None:
-        time.sleep(number / 50)
-        with open_quietly(spec):
-            time.sleep(0.1)
-            states.append(constants.HF_HUB_OFFLINE)
-
-    assert not constants.HF_HUB_OFFLINE
-    run_at_once(open_model)
-    assert states == [True] * THREADS
-    assert not constants.HF_HUB_OFFLINE
 
 
 def test_threads_that_share_a_judge_ask_one_after_the_other() -> None:

@@ -182,16 +182,6 @@ def test_a_number_beside_an_interval_may_move_by_less_than_a_fiftieth_of_its_wid
     assert result[result.column == next(iter(change))].state.tolist() == [state]
 
 
-@pytest.mark.parametrize(("low", "high"), [NONE, (0.786344, 0.786344), (0.7, np.nan), (np.nan, 0.9)])
-def test_an_interval_without_width_or_end_gives_no_tolerance(low: float, high: float) -> None:
-    row = {"dataset": "d", "metric": "m", "statistic": "s", "value": 0.786344, "low": low, "high": high}
-    for moved, state in ((5e-5, check.WITHIN), (2e-4, check.MOVED)):
-        sides = [tidy_values(pd.DataFrame([row | {"value": value}]), origin="measured")
-                 for value in (0.786344, 0.786344 + moved)]  # fmt: skip
-        result = check.compare_values(*sides)
-        assert result[result.column == "value"].state.tolist() == [state]
-
-
 def test_on_the_machine_that_made_the_reference_a_difference_within_tolerance_fails(monkeypatch, capsys) -> None:
     near = {"artefact": "made_up/near", "row": "a=b", "column": "value", "committed": 0.5, "now": 0.6, "change": 0.2}
     table = pd.DataFrame([near | {"state": check.WITHIN}])
