@@ -105,13 +105,6 @@ def test_a_plan_counts_what_is_then_asked_and_a_second_run_asks_nothing(identifi
     assert (again.requests, again.verdicts) == (0, tally.verdicts)
 
 
-@pytest.mark.parametrize("identifier", [name for name, defaults in ASKING.items() if not defaults.get("generator")])
-def test_without_a_model_nothing_is_asked(identifier, run, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(opening, "open_model", lambda spec, journal, dtype="": pytest.fail("a model was opened"))
-    assert run(identifier, *ASK, **choose_small(identifier, judge="", generator=""))["lab"].tally.verdicts == 0
-    assert not (tmp_path / "journal.sqlite").exists()
-
-
 TABLES = [f"table_{number:02}" for number in range(2, 11)]
 AS_PUBLISHED = {"table_09": {"judge_seeds": 3}, "table_10": {"judge_seeds": 3}, "table_06": {"limit": None}}
 

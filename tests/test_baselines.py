@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from functools import partial
-from typing import get_args
 
 import numpy as np
 import pandas as pd
 import pytest
-from test_dispute import use_made_up_script
-from test_judging import LOGITS, PROMPTS, make_judge
+from test_judging import LOGITS, make_judge
 
-from nfqa.metrics.dispute_awareness import Form, judge_awareness
 from nfqa.models.chat import Reply
 from reproduction.studies.baselines import BASELINES, judge_answers, mark_baseline
 
@@ -61,18 +56,6 @@ def test_from_logits_a_mark_is_the_expected_one():
 SCORES = {"<think>[[0]] or 1? Answer: 0</think>[[1]]": 1.0}
 SCORES |= {"<think>So [[1]]</think>": math.nan, "<think>So [[1]]": math.nan}
 SCORES |= dict.fromkeys(["I count 1 view and 0 others.", "It deserves a 1, maybe.", "In 2001 there was 1."], math.nan)
-OURS = [(name, False) for name in (*BASELINES, *get_args(Form))]
-
-
-@pytest.mark.parametrize(("name", "released"), [*OURS, *((name, True) for name in get_args(Form)[:2])])
-def test_a_completion_is_read_only_as_what_it_says(name, released, tmp_path):
-    prompts = use_made_up_script(tmp_path) if released else PROMPTS
-    for completion, score in SCORES.items():
-        judge = make_judge(lambda prompt, text=completion: "1. Read." if "numbered steps" in prompt else text)
-        ask = partial(judge_awareness, form=name) if name in get_args(Form) else partial(mark_baseline, baseline=name)
-        marks = ask(PAIRS[:1], judge=replace(judge, prompts=prompts))
-        np.testing.assert_array_equal(marks.score, [score], err_msg=completion)
-        assert marks.missing[0] in ([""] if score == 1 else ["unreadable", "empty"]), completion
 
 
 def test_answers_of_a_frame_have_a_row_each_and_baseline():

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -229,13 +227,3 @@ def test_pickled_weights_no_model_and_code_of_its_own_are_refused(llama, alter, 
     for folder, message in facts.items():
         with pytest.raises(ValueError, match=f"path:{folder} {message}"):
             collect(open_folder(folder), [Request("Rank:", labels=TEN)], LOGITS)
-
-
-def test_identity_names_files_and_precision_and_the_template_is_known_by_its_hash(llama, alter):
-    model, folder = open_folder(llama), alter("llama", "tokenizer_config.json")
-    assert re.fullmatch(r"path:llama@[0-9a-f]{16}\|float32", model.identity)
-    assert open_folder(llama, dtype="bfloat16").identity == model.identity.replace("float32", "bfloat16")
-    (folder / "chat_template.jinja").write_text("{{ messages[0]['content'] }}")
-    templates = [open_folder(made).template for made in (llama, folder)]
-    texts = [open_folder(made).tokenizer.get_chat_template() for made in (llama, folder)]
-    assert templates == [f"chat:{hashlib.sha256(text.encode()).hexdigest()[:12]}" for text in texts]

@@ -107,16 +107,6 @@ VIEWS = pd.DataFrame({
 })  # fmt: skip
 
 
-def test_coverage_has_a_row_an_answer_and_view_of_its_question():
-    found = score_coverage(ANSWERS, VIEWS, HandMade())
-    assert found[["question", "system", "view"]].to_numpy().tolist() == [
-        ["0", "a", "x"], ["0", "a", "z"], ["1", "a", "y"], ["0", "b", "x"], ["0", "b", "z"],
-    ]  # fmt: skip
-    np.testing.assert_allclose(found.score, [0.8, 0, 0, np.nan, np.nan], atol=1e-12)
-    assert set(found.metric) == {"coverage"}
-    assert set(found.signature) == {"cosine:nearest_sentence|split:sentencex|embedder:made:up"}
-
-
 class SharedWords(Reader):
     """A reader whose probability is the share of the claim's words that are in the text."""
 

@@ -43,23 +43,3 @@ def test_every_sentence_of_a_view_is_a_document_s_own_and_serves_once(sentences:
     assert joined.columns.tolist() == ["question", "view", "point_of_view", "explanation", "documents"]
     assert joined["view"].tolist() == stated["view"].tolist()
     assert (joined.point_of_view != "").all()
-
-
-def test_a_statement_is_taken_for_what_it_adds_and_each_document_counts_alike() -> None:
-    texts = {
-        "d1": ["a a a a a q", "a a a a a r", "a a a a a s", "a a a a a t"],
-        "d2": ["b b b b b q"],
-        "d3": ["c c c c c q"],
-    }
-    rows = [
-        ("q", name, place, text)
-        for name, sentences_of in texts.items()
-        for place, text in enumerate(sentences_of, start=1)
-    ]
-    documents = pd.DataFrame(rows, columns=["question", "document", "place", "text"])
-    parts = extract_views(documents, EMBEDDER, most=3)
-    stated = parts[parts.part == "point_of_view"]
-    assert set(stated.document) == {"d1", "d2", "d3"}
-    explained = parts[parts.part == "explanation"].merge(stated, on="view", suffixes=("", "_stated"))
-    assert (explained.document == explained.document_stated).all()
-    assert len(explained) == 3

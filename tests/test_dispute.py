@@ -27,8 +27,6 @@ from reproduction.studies.decisions import (
     FITTED_ON,
     compare_decisions,
     detect_unseen,
-    fit_detector,
-    read_written_answers,
 )
 
 NAN = float("nan")
@@ -146,14 +144,6 @@ def test_labelled_answers_are_decided_by_weights_that_have_not_seen_their_questi
     assert unseen.signature.str.endswith("|weights:10 folds").all()
     other = detect_unseen(answers.assign(dataset="overton"), make_detector(phrase=-9.0, intercept=0.0), written)
     np.testing.assert_array_equal(other.score, [0, 1] * 10)
-
-
-def test_written_answers_count_as_much_together_as_labelled_ones_and_some_are_left_out():
-    labelled = pd.DataFrame(0.0, index=range(6), columns=[*FEATURES]).assign(passages=2, label=[1, 0, 0, 0, 0, 0])
-    written = labelled.head(3).assign(left_out=[False, False, True], label=[1, 1, 0])
-    fitted = fit_detector(labelled, written)
-    assert expit(fitted.intercept_[0]) == pytest.approx((1 / 6 + 1) / 2, abs=0.01)
-    assert len(read_written_answers(PROJECT)) == 720
 
 
 def test_a_frame_of_answers_is_scored_by_each_method():

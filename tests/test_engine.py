@@ -22,6 +22,7 @@ from transformers import (
     MambaConfig,
 )
 
+from nfqa.models import causal_lm
 from nfqa.models.causal_lm import complete, draw_tokens
 from nfqa.models.chat import Decoding
 from nfqa.models.engine import Engine, Row
@@ -170,3 +171,15 @@ def test_only_the_smallest_set_that_reaches_top_p_is_drawn_from():
     assert set(tokens) == {1, 3}
     assert tokens.count(1) / 4000 == pytest.approx(0.625, abs=0.03)  # four standard errors
     assert draw_tokens(torch.tensor([[1.0, 3.0, 2.0]]), [], Decoding(0, 0.1, 1)).tolist() == [1]
+
+
+@pytest.mark.parametrize("top_p", [0.3, 1.0])
+def test_what_is_drawn_depends_not_on_how_many_are_sorted_first(monkeypatch, top_p):
+    logits = (torch.randn(50, 3000, generator=torch.Generator().manual_seed(0)) * 3).round()  # many are equal
+
+    def draw(likeliest: int) -> list[int]:
+        monkeypatch.setattr(causal_lm, "_LIKELIEST", likeliest)
+        generators = [torch.Generator().manual_seed(number) for number in range(50)]
+        return draw_tokens(logits, generators, Decoding(0.8, top_p, 1)).tolist()
+
+    assert draw(1) == draw(3000)

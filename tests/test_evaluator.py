@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -121,22 +120,6 @@ def test_a_token_across_the_boundary_is_the_target_s(gpt2):
     assert decode(gpt2, apart.tokens[apart.first :]) == "ers carry"
     assert decode(gpt2, joint.tokens[joint.first :]) == " rivers carry"
     assert joint.answer[1] <= joint.first, "it counts as the target's, not as the answer's"
-
-
-def test_the_first_token_after_nothing_needs_a_begin_mark(alter, gpt2):
-    bare = {"wrapping": "plain", "instruction": "", "plain_format": "{answer}"}
-    item, chosen = Restated("", ("salt 12", "7")), settings(**bare)
-    folder = alter("gpt2", "tokenizer.json", post_processor=None)
-    for place in (gpt2, folder):  # the tokenizer puts it there, or we do
-        assert all(decode(place, row.tokens[: row.first]) == "<s>" for row in make_rows(place, item, **bare))
-    config = json.loads((folder / "tokenizer_config.json").read_text()) | {"bos_token": None}
-    (folder / "tokenizer_config.json").write_text(json.dumps(config))
-    many, one = make_rows(folder, item, **bare)
-    assert (many.first, one.first, len(one.tokens)) == (0, 0, 1)
-    ((first, second),) = open_folder(folder).score([item], chosen)
-    assert (first.tokens, first.unscored) == (len(many.tokens) - 1, 1)
-    assert second == TargetLoss(0.0, 0, 1, unscored=1, reason="no_tokens")
-    assert_close([[first, second]], open_folder(folder).score_plain([item], chosen))
 
 
 @pytest.fixture(scope="module")

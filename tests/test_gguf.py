@@ -159,23 +159,8 @@ def add_sentencepiece(
     *, bos: bool | None = None, eos: bool | None = None, space: bool | None = None, pre: str = ""
 ) -> Callable[[GGUFWriter], None]:
     """A SentencePiece tokenizer's fields, with as many tokens as the tiny llama has; None leaves a field out."""
-    pieces = [
-        "  ",
-        " t",
-        " th",
-        " the",
-        " s",
-        "se",
-        "sea",
-        " sea",
-        "in",
-        "he",
-        "th",
-        "ea",
-        " l",
-        " le",
-        *" abdehilnst.\u00e9",
-    ]
+    pieces = ["  ", " t", " th", " the", " s", "se", "sea", " sea", "in", "he", "th", "ea", " l", " le"]
+    pieces += " abdehilnst.\u00e9"
     names = [piece.replace(" ", "\u2581") for piece in pieces]
 
     def add(writer: GGUFWriter) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import signal
@@ -125,19 +124,6 @@ def test_what_is_no_journal_is_refused_and_left_alone(tmp_path: Path, make: Call
     with pytest.raises(ValueError, match=rf"journal\.sqlite: .*{message}"):
         Journal(path)
     assert (path.read_bytes() if path.is_file() else b"") == before
-
-
-def test_a_journal_is_merged_and_what_was_there_stays(tmp_path):
-    other = fill(Journal(tmp_path / "other.sqlite", run="their run"), *["[[1]]"] * 20)
-    other.keep(make_entry(90), Reply("", 9, 1, "logits", 0.125, (-0.1, -math.inf)), Verdict(None, "empty"))
-    before = other.list_lines()
-    journal = fill(Journal(tmp_path / "journal.sqlite"), "[[1]]", "[[5]]")
-    stayed = "1 stayed as they were, which differ"
-    assert import_completions(journal, other.path) == f"19 new completions imported; {stayed}"
-    assert journal.find(make_entry(1)).text == "[[5]]"
-    assert journal.find(make_entry(90)).logprobs == (-0.1, -math.inf)
-    assert (journal.count_run("their run"), other.list_lines()) == ((0, 0, 0), before)
-    assert import_completions(journal, other.path) == f"0 new completions imported; {stayed}"
 
 
 @pytest.mark.parametrize(

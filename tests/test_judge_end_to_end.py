@@ -1,10 +1,8 @@
-"""From `make` to the table: a language model as judge in process and behind a real server, verdicts, journal, rows."""
+"""From `make` to the table: a language model as judge behind a real server, its verdicts, journal and rows."""
 
 from __future__ import annotations
 
 import shutil
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,7 +16,6 @@ from reproduction import execute, runner
 from reproduction.data.registry import UnreachableError
 from reproduction.judging import read_prompt_set
 from reproduction.values import read_values
-from tools import verdicts
 
 pytestmark = pytest.mark.slow
 CONTEXT = 16_384
@@ -55,30 +52,9 @@ def read_table(project: Checkout, name: str) -> dict[tuple[str, str], float | No
     return judged.value.astype(object).where(judged.value.notna(), None).to_dict()
 
 
-def test_a_model_in_process_fills_table_5_from_make_to_table(project: Checkout, model: Path) -> None:
-    spec = f"path:{model}"
-    done = project.run("run", "linkage/table_05", JUDGE=spec)
-    assert done.returncode == 0, done.stdout + done.stderr
-    rows = read_table(project, "table_05")
-    for method in ("pointwise_ref", "pairwise", "listwise"):
-        assert (method, "acc_best") in rows
-        assert rows[method, "missing_verdicts"] < 1  # it says a letter in a third of its turns, else a number
-    status = project.run("status", "linkage/table_05", JUDGE=spec)
-    assert "fresh" in status.stdout
-    assert "completions" in status.stdout
-
-    # Its verdicts alone make the table again elsewhere; that no model is opened then, test_asking_notebooks shows.
-    with closing(sqlite3.connect(project.root / "verdicts" / "journal.sqlite")) as journal:
-        journal.execute("VACUUM INTO ?", [str(project.root / "other.sqlite")])  # a copy, whoever has it open
-    shutil.rmtree(project.root / "verdicts")
-    shutil.rmtree(project.root / "build" / "variants")
-    assert "new completions imported" in project.run("import", "other.sqlite", call=verdicts.main).stdout
-    done = project.run("run", "linkage/table_05", JUDGE=spec)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert read_table(project, "table_05") == rows
-
-
-def test_the_same_model_behind_a_real_server_fills_table_5_too(project: Checkout, model: Path) -> None:
+def test_a_model_behind_a_real_server_fills_table_5_and_a_second_run_asks_nothing(
+    project: Checkout, model: Path
+) -> None:
     file = write_gguf(model, project.root / "taught.gguf")
     with serve(file, CONTEXT) as address:
         options = {"JUDGE": f"openai:taught@{address}/v1", "DECODING": "greedy"}

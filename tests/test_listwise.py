@@ -22,12 +22,10 @@ from nfqa.metrics.listwise import (
     read_trained,
 )
 from nfqa.metrics.references import Draw
-from reproduction.studies.drawing import draw_references, find_own_list
+from reproduction.studies.drawing import draw_references
 from reproduction.studies.listwise_training import (
-    describe_candidates,
     find_fold,
     fit_apart,
-    fit_by_size,
     make_training_rows,
     open_scorers,
 )
@@ -171,33 +169,7 @@ def test_a_question_s_scorer_never_saw_its_fold():
         assert old.trained_on == sum(find_fold(other) != find_fold(question) for other in questions)
 
 
-def vary(questions: Sequence[Question]) -> list[Question]:
-    """The same questions, their answers of different length."""
-    return [
-        replace(q, answers=tuple(replace(a, text=a.text + " and so" * (i % 5)) for i, a in enumerate(q.answers)))
-        for q in questions
-    ]
-
-
-TRAINING = make_set("antique", vary(make_questions(25, answers=14)))
-OTHERS = make_set("trec_dl_nf", [replace(q, text=f"other {q.text}") for q in vary(make_questions(5))])
-
-
-@pytest.mark.parametrize("dataset", [TRAINING, OTHERS])
-def test_features_times_weights_are_the_judge_s_scores_at_both_ends_of_the_curve(dataset):
-    embedder = StubEmbedder()
-    draws = draw_references([dataset], seeds=range(2))
-    features = describe_candidates(draws, embedder)
-    weights = fit_by_size(TRAINING, dataset, embedder, sizes=[1, 3], seeds=range(2))
-    assert len(weights) == 4 * 2 * len(dataset.questions)
-    pairs = features.merge(weights, on=["dataset", "question", "seed"], suffixes=("", "_weight"))
-    pairs["score"] = sum(pairs[name] * pairs[f"{name}_weight"] for name in FEATURES)
-    for size, scorers in (("0", make_zero_shot()), ("all", train(TRAINING, dataset, find_own_list(dataset.name)))):
-        known = judge_by_vectors(draws, scorers, embedder).query("output == 'score'").reset_index()
-        ours = pairs[pairs.trained_on == size].reset_index()
-        assert list(ours.answer) == list(known.answer)
-        np.testing.assert_allclose(ours.score, known.score, atol=1e-9)
-    assert set(weights.signature[weights.trained_on == "3"]) == {"embedded_judge|trained_on:3|drawn_from:25_of_25"}
+OTHERS = make_set("trec_dl_nf", [replace(q, text=f"other {q.text}") for q in make_questions(5)])
 
 
 def test_the_reference_that_is_near_gives_the_grade_of_a_candidate():

@@ -26,6 +26,7 @@ from reproduction.compare import mark_stand_ins
 from reproduction.papers import read_papers
 from reproduction.studies.baselines import name_as_published
 
+PLAIN = [name for name, metric in METRICS.items() if not metric.needs_embedder]
 CAT = ("the cat sat on the mat", "the cat lay on the rug")  # candidate, reference
 
 
@@ -147,6 +148,15 @@ def test_bleu_equals_nltks(candidate, reference, suffix):
         warnings.simplefilter("ignore")  # of orders without a match
         theirs = sentence_bleu([reference.split()], candidate.split(), smoothing_function=smooth)
     assert score(f"bleu{suffix}", candidate, reference) == float(theirs)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(*[st.text("ab.\n \t!?", min_size=1, max_size=25).filter(str.strip)] * 2), max_size=4))
+def test_scores_of_any_text_lie_between_nothing_and_all(pairs):
+    for name in PLAIN:
+        scores = score_pairs(name, pairs)
+        assert scores.shape == (len(pairs),)
+        assert ((scores >= 0) & (scores <= 1 + 1e-9)).all(), name
 
 
 VECTORS = {
@@ -274,3 +284,8 @@ def test_a_row_says_where_words_have_no_blanks_or_a_text_was_cut():
     assert notes["bertscore"] == ["", "", EMBEDDER_CUT]
     draws["draw"] = [make_draw("q", "Dogs bark, 狗.", ["No.", "dogs"])]
     assert set(score_overlap(draws, ["rouge1", "bertscore"], StubEmbedder()).note) == {""}
+
+
+def test_no_bertscore_is_above_1():
+    texts = [f"w{number} x{number}" for number in range(60)]
+    assert max(score(name, text, text, StubEmbedder()) for name in ("bertscore", "cls_cosine") for text in texts) == 1

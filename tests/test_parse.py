@@ -7,7 +7,7 @@ import re
 from functools import partial
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from nfqa.kernels.parse import Verdict, expect_value, read_number, read_preference
@@ -85,6 +85,13 @@ def test_whatever_is_written_gives_a_number_in_range_or_a_reason(completion):
     assert (choice.value in (-1, 0, 1)) == (choice.reason == "")
     # the brackets and their number must stand there as such
     assert found.value is None or re.search(rf"\[\[\s*\+?0*{found.value:g}(\.0+)?\s*\]\]", completion)
+
+
+@given(st.text(alphabet=st.characters(exclude_characters="[]"), max_size=40), st.integers(1, 5), st.text(max_size=40))
+def test_what_stands_around_a_verdict_changes_nothing(before, number, after):
+    completion = f"{before}[[{number}]]{after}"
+    assume(leave_out_thinking(completion) == completion)
+    assert rank(completion) == Verdict(number)
 
 
 @pytest.mark.parametrize(

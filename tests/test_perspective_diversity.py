@@ -16,7 +16,6 @@ from nfqa.metrics.perspective_diversity import score_diversity, score_views
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import TOO_LONG, Restated, TargetLoss
 from nfqa.models.roles import parse_role
-from reproduction.studies.diversity import score_alone
 
 
 class StubScorer:
@@ -152,19 +151,6 @@ def test_what_an_answers_score_is_made_of_sums_to_it(stub):
     assert rows.loc[rows.system == "b", ["nats", "perplexity"]].isna().to_numpy().all()
     assert set(rows.missing[rows.system == "a"]) == {""}
     assert set(rows.missing[rows.system == "b"]) == {"empty_answer"}
-
-
-def test_a_view_given_no_answer_has_a_perplexity_unless_it_has_no_token():
-    views = pd.DataFrame({"text": ["tram cheap", ""]}, index=[3, 5])
-    alone = score_alone(views, WordCopier())
-    assert alone[3] == pytest.approx(math.exp(2))
-    assert np.isnan(alone[5])
-    read = score_views(
-        pd.DataFrame({"dataset": ["d"], "question": "q", "text": "tram"}),
-        views.assign(dataset="d", question="q"),
-        WordCopier(),
-    )
-    assert read.perplexity[0] == pytest.approx(math.exp(1.25))  # the answer helps with one of two words
 
 
 class WordCopier:

@@ -7,7 +7,6 @@ from conftest import PROJECT
 from notebook_cells import answer_by_rule, use_rule
 
 from nfqa.models import roles
-from nfqa.models.loading import open_quietly
 from nfqa.models.pretrained import Pretrained
 from nfqa.models.roles import ROLES, RoleSpec, identify_role, name_models, parse_role, parse_roles
 from reproduction import judging
@@ -120,11 +119,7 @@ def test_a_name_of_the_hub_that_a_folder_has_too_is_refused(role, spec, tmp_path
         parse_role(role, spec)
     assert name in str(caught.value)
     monkeypatch.chdir(tmp_path.parent)
-    opened = parse_role(role, spec)
-    assert opened.name == name
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match="path:"), open_quietly(opened):  # opened at last where such a folder is
-        pass
+    assert parse_role(role, spec).name == name
 
 
 @pytest.mark.parametrize(

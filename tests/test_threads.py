@@ -7,25 +7,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 from test_asking import Scripted, make_asker, read, requests_for
-from test_embed import make_model
-from tiny_models import make_tiny_model
 
 import nfqa
 from nfqa.judge.journal import Journal
-from nfqa.kernels.perplexity import Settings
-from nfqa.models import vectors
-from nfqa.models.embed import Embedder
-from nfqa.models.evaluator import Evaluator
-from nfqa.models.reader import Reader, open_reader
-from nfqa.models.restated import Restated
-from nfqa.models.roles import parse_role
+from nfqa.models.reader import open_reader
 from nfqa.opening import open_embedder, open_evaluator
 
 THREADS = 4
@@ -50,50 +40,6 @@ def run_at_once(work: Callable[[int], Any], times: int = THREADS) -> list[Any]:
 
     with ThreadPoolExecutor(times) as pool:
         return list(pool.map(run, range(times)))
-
-
-def make_texts(number: int, count: int) -> list[str]:
-    """Texts of many lengths that no other number has."""
-    words = ["the", "cat", "sat", "on", "a", "mat"]
-    return [" ".join([*words[number:], *[words[place % 6]] * (1 + 5 * place)]) + "." * number for place in range(count)]
-
-
-def embed(folder: Path) -> tuple[Any, Callable[[int], Any]]:
-    embedder = Embedder(make_model(folder))
-    return embedder, lambda number: embedder.embed_sentences(make_texts(number, 12))
-
-
-def embed_tokens(folder: Path) -> tuple[Any, Callable[[int], Any]]:
-    embedder = Embedder(make_model(folder))
-    return embedder, lambda number: np.concatenate(
-        [each.tokens for each in embedder.embed_tokens(make_texts(number, 12))]
-    )
-
-
-def read_claims(_: Path) -> tuple[Any, Callable[[int], Any]]:
-    reader = Reader()
-    return reader, lambda number: reader.read([(text, "a cat") for text in make_texts(number, 6)])
-
-
-def evaluate(folder: Path) -> tuple[Any, Callable[[int], Any]]:
-    evaluator = Evaluator(parse_role("evaluator", f"path:{make_tiny_model(folder)}"), device="cpu")
-
-    def run(number: int) -> list[float]:
-        items = [Restated(text, ("the cat", "a mat")) for text in make_texts(number, 8)]
-        return [loss.nats for row in evaluator.score(items, Settings()) for loss in row]
-
-    return evaluator, run
-
-
-@pytest.mark.parametrize("make", [embed, embed_tokens, read_claims, evaluate])
-def test_threads_that_share_a_model_get_the_numbers_of_one(make: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(vectors, "_TOKENS_AT_ONCE", 60)  # many batches
-    model, work = make(tmp_path)
-    expected = [work(number) for number in range(THREADS)]
-    for _ in range(5):
-        model.forget()
-        for result, alone in zip(run_at_once(work), expected, strict=True):
-            np.testing.assert_allclose(result, alone, atol=2e-3)
 
 
 def make_lines(number: int) -> list[dict[str, Any]]:

@@ -83,18 +83,6 @@ def test_a_results_file_edited_by_hand_is_refused_by_name(tmp_path: Path, old: s
         read_values(path)
 
 
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        (make_values(metric="m"), r"duplicate .*'form': 'rank'"),
-        (make_values(value=np.inf), "infinite value: the row"),
-    ],
-)
-def test_values_that_cannot_stand_are_refused(values: pd.DataFrame, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        tidy_values(values, origin="x")
-
-
 def test_a_row_is_looked_up_by_all_its_conditions_whether_as_numbers_or_as_text() -> None:
     table, conditions = tidy_values(make_values(), origin="measured"), {"dataset": "d", "statistic": "kendall"}
     assert match_rows(table, conditions | {"metric": "m"}).sum() == 0  # k and form differ

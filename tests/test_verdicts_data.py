@@ -20,7 +20,6 @@ from nfqa.judge.committed_verdicts import VERDICTS
 from nfqa.judge.journal import WITHOUT, Entry, Journal, hash_text
 from nfqa.kernels.parse import Verdict
 from nfqa.kernels.perplexity import PAPER, RELEASED
-from nfqa.metrics.judging import judge_by_language_model
 from nfqa.models import evaluator
 from nfqa.models.chat import Reply
 from nfqa.models.committed_losses import LOSSES
@@ -28,11 +27,8 @@ from nfqa.models.evaluator import Evaluator
 from nfqa.models.pretrained import Pretrained
 from nfqa.models.restated import Restated
 from nfqa.models.roles import parse_role
-from nfqa.opening import Asking
-from reproduction.data.load import load
-from reproduction.judging import open_generators, open_journal, open_judges
+from reproduction.judging import open_journal
 from reproduction.place import find_cache
-from reproduction.studies.drawing import draw_references
 from tools.verdicts import list_losses, main, merge_rows, write_rows
 
 MODEL, SPEC = "gguf:m@0|float32", "gguf:m@0"
@@ -241,7 +237,8 @@ CELLS = [
     "texts = [writer.write(['Why is the sea salty?', 'Who knows?']) for writer in lab.generators]",
     "items = [Restated(answer.text, (one.text,)) for one in questions.questions for answer in one.answers]",
     "losses = lab.evaluator.score(items, PAPER)\nassert losses[0][0].reason == ''\nlab.embedder.tune('')",
-    "raise AssertionError('this cell must not be reached')\nlab.write(table)",
+    "import pandas as pd\nrow = {'dataset': 'd', 'metric': 'ours', 'statistic': 'number', 'value': 1.0}\n"
+    "lab.write(lab.tidy(pd.DataFrame([row])))",
 ]
 
 
@@ -256,22 +253,13 @@ def judged(checkout: Checkout, folders: dict[str, Path]) -> Checkout:
     nbformat.write(notebook, path)
     roles = dict.fromkeys(("JUDGE", "GENERATOR", "EVALUATOR"), f"path:{folders['llama']}")
     checkout.environment |= roles | {"READING": "logits", "DECODING": "greedy", "PROMPTS": "own"}
-    asking = Asking("own", "greedy", "logits")
-    questions = load("antique", data="sample", root=checkout.root, limit=2)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("NFQA_JOURNAL", raising=False)
-        (judge,) = open_judges(checkout.root, roles["JUDGE"], asking).values()
-        judge_by_language_model(draw_references([questions], seeds=[0]), judge, "listwise")
-        (writer,) = open_generators(checkout.root, roles["GENERATOR"], asking).values()
-        writer.write(["Why is the sea salty?", "Who knows?"])
-    items = [Restated(a.text, (question.text,)) for question in questions.questions for a in question.answers]
-    store = find_cache(checkout.root, "losses")
-    Evaluator(parse_role("evaluator", roles["EVALUATOR"]), device="cpu", store=store).score(items, PAPER)
+    done = checkout.run("run", "made_up/first")
+    assert done.returncode == 0, done.stdout + done.stderr
     for words in ("export data/verdicts/m.parquet", "export-losses data/losses/m.parquet"):
         done = checkout.run(*words.split(), call=main)
         assert done.returncode == 0, done.stderr
     shutil.rmtree(checkout.root / "verdicts")
-    store.unlink()
+    find_cache(checkout.root, "losses").unlink()
     return checkout
 
 
