@@ -50,7 +50,7 @@ def make_lines(number: int) -> list[dict[str, Any]]:
             "question": f"Why is sea number {number} salt?",
             "references": [salt * 3, salt, "A shop sells it."],
             "partial_answers": [salt + "Rain dissolves rock.", f"Vents {number} add it."],
-            "answers": [{"system": name, "text": salt * times} for name, times in (("x", 1), ("y", 5), ("z", 12))],
+            "answers": [{"system": name, "text": salt * times} for name, times in (("x", 1), ("y", 2))],
         }
     ]
 
