@@ -1,4 +1,4 @@
-"""The papers' settings beside ours: read from the code, no difference without a reason, and the page up to date."""
+"""The papers' settings beside ours: read from where they stand, and the page up to date."""
 
 from __future__ import annotations
 
