@@ -222,16 +222,6 @@ def test_every_generator_has_its_rows_by_every_evaluator_and_judge(name, main_ex
     assert set(table.origin) == {"sample"}
 
 
-def test_no_page_serves_both_sides_of_the_comparison_of_sources(run) -> None:
-    names = run("debateqa/table_07", generator="openai:a", limit=2)
-    picked, keys = names["picked"], ["question", "fold", "address"]
-    assert (names["answers"].groupby(["question", "fold"]).sources.nunique() == 4).all()
-    assert picked[keys].merge(names["read"][keys]).empty
-    sizes = picked[picked.sources != "all_pages"].groupby(["question", "fold", "sources"]).size().unstack()
-    assert sizes.eq(sizes.any_pages, axis=0).all(axis=None)
-    assert picked[picked.sources == "trusted_pages"].trusted.all()
-
-
 @pytest.fixture
 def rate(run, monkeypatch) -> Callable[..., dict[str, Any]]:
     """Run a notebook with an evaluator that agrees wholly with people: a view costs the less the better it is rated."""

@@ -8,7 +8,6 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import NUMBERS, PROJECT, Checkout, copy_project, write_notebook
@@ -17,7 +16,6 @@ from tiny_models import make_tiny_model
 from reproduction.data.registry import read_registry
 from reproduction.keys import list_data, read_record
 from reproduction.notebooks import read_parameters
-from reproduction.open import Lab, open_lab
 from reproduction.papers import list_chosen
 from reproduction.place import find_place
 from reproduction.values import read_values
@@ -160,20 +158,3 @@ def test_any_local_causal_model_is_an_evaluator_from_the_command_to_the_results(
     assert (set(rows.origin), set(rows.evaluator)) == ({"sample"}, {"gpt2"})
     assert (rows.value > 0).all()
     assert len(rows) == 2  # real answers, and composed ones
-
-
-def open_made_up(debates: Checkout, monkeypatch: pytest.MonkeyPatch, **options: Any) -> Lab:
-    monkeypatch.setenv("NFQA_ROOT", str(debates.root))
-    return open_lab("made_up/third", data="sample", **options)
-
-
-def test_a_lab_loads_what_its_entry_lists(debates: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
-    lab = open_made_up(debates, monkeypatch)
-    assert len(lab.load("debatewise", split="held_out").questions) == 3
-    assert lab._describe()["inputs"].keys() == {"sample_debatewise"}
-    assert lab.load_debates("debateqa", limit=2).name == "sample_debateqa_test"
-    assert [split.name for split in lab.load_splits()] == ["sample_debateqa_test"]
-    with pytest.raises(ValueError, match="questions is 'debatqa'; expected 'debatewise' or 'debateqa'"):
-        open_made_up(debates, monkeypatch, questions="debatqa")
-    with pytest.raises(ValueError, match=r"loads overton but papers/made_up\.yml does not list it under datasets"):
-        lab.load("overton")
