@@ -220,7 +220,6 @@ class _Handler(BaseHTTPRequestHandler):
         # With what the client sent as its key, as careless servers have it.
         echo = self.server.stub.echo or f"went wrong, Authorization: {self.headers.get('Authorization')}"
         long = "This model's maximum context length is 2048 tokens. However, you requested 9000 tokens."
-        packed = {"Content-Encoding": "GZip"}  # which it is not
         refusal = {"message": {"content": None, "refusal": "I would rather not."}}
         replies: dict[str, tuple[int, object, dict[str, str]]] = {
             "rate_limit": (429, {"error": {"message": "Rate limit reached"}}, {"Retry-After": number or "0"}),
@@ -230,7 +229,6 @@ class _Handler(BaseHTTPRequestHandler):
             "error_inside": (200, {"error": {"message": "overloaded", "code": code or None}}, {}),
             "no_choices": (200, whole | {"choices": []}, {}),
             "refusal": (200, whole | {"choices": [whole["choices"][0] | refusal]}, {}),
-            "gzip": (200, whole, packed),
             "redirect": (307, {}, {"Location": number}),
             "plain_text": (200, text, {"Content-Type": "text/plain"}),
             "deep": (200, '{"choices":' + "[" * 100_000, {}),

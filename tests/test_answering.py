@@ -15,7 +15,6 @@ from tiny_models import make_tiny_model
 
 import nfqa
 from nfqa.files.debateqa import read_questions
-from nfqa.files.paths import hash_folder
 from nfqa.judge.answering import answer_questions
 from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
@@ -104,15 +103,6 @@ def test_what_is_odd_in_files_made_elsewhere_is_counted(tmp_path: Path) -> None:
 def test_files_that_can_not_be_meant_are_refused(tmp_path: Path, files: dict[str, list[object]], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         read_answer_files(write(tmp_path / "answers", **files), QUESTIONS)
-
-
-def test_a_folder_s_hash_is_of_its_names_and_contents(tmp_path: Path) -> None:
-    folder = write(tmp_path / "answers", a=[], b=[])
-    before = hash_folder(folder)
-    (folder / "b.jsonl").rename(folder / "c.jsonl")
-    renamed = hash_folder(folder)
-    (folder / "c.jsonl").write_text("more")
-    assert len({before, renamed, hash_folder(folder)}) == 3
 
 
 def test_questions_have_an_id_by_line(tmp_path: Path) -> None:

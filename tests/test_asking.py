@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import NoReturn
 
 import pytest
 
@@ -294,27 +293,3 @@ def test_many_refusals_in_a_row_stop_a_run_at_once_in_the_servers_words():
     ):
         make_asker(model, Journal()).ask(requests_for(*map(str, range(500))), read)
     assert len(model.asked) == 20
-
-
-def test_the_completion_that_another_process_kept_first_counts_for_both():
-    journal = Journal()
-
-    def answer(prompt: str, seed: int) -> str:
-        other = Scripted(lambda prompt, seed: "[[4]]")
-        make_asker(other, journal).ask(requests_for("a"), read)  # it comes between asking and keeping
-        return "[[2]]"
-
-    assert [v.value for v in make_asker(Scripted(answer), journal).ask(requests_for("a"), read)] == [4.0]
-
-
-def test_a_model_that_is_not_there_is_named_with_what_it_is_needed_for() -> None:
-    def refuse(_: RoleSpec) -> NoReturn:
-        raise ValueError("no such file")
-
-    journal = Journal()
-    make_asker(Scripted(script(a="[[1]]", b="[[2]]")), journal).ask(requests_for("a", "b"), read)
-    needed = r"2 completions are stored, and 3 more need the model \(about two .* parameters\); no such file$"
-    with pytest.raises(ValueError, match=needed):
-        Asker(SPEC, refuse, journal, TEXT).ask(requests_for("a", "b", "c", "d", "e"), read)
-    with pytest.raises(ValueError, match=r"^no such file$"):
-        Asker(SPEC, refuse, journal, TEXT).ask(requests_for("c"), read)

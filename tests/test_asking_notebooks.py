@@ -17,9 +17,8 @@ from notebook_cells import PAPERS, CostEvaluator, RuleModel, answer_by_rule, run
 from tiny_models import LetterEmbedder
 
 from nfqa import opening
-from nfqa.judge.asking import Asker
 from nfqa.judge.journal import Journal
-from nfqa.models.chat import Failure, Reply, Request
+from nfqa.models.chat import Request
 from reproduction.data.load import load
 from reproduction.notebooks import read_cells
 from reproduction.open import Lab
@@ -106,13 +105,6 @@ def test_a_plan_counts_what_is_then_asked_and_a_second_run_asks_nothing(identifi
     assert (again.requests, again.verdicts) == (0, tally.verdicts)
 
 
-@pytest.mark.parametrize("identifier", [name for name, defaults in ASKING.items() if not defaults.get("generator")])
-def test_without_a_model_nothing_is_asked(identifier, run, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(opening, "open_model", lambda spec, journal, dtype="": pytest.fail("a model was opened"))
-    assert run(identifier, *ASK, **choose_small(identifier, judge="", generator=""))["lab"].tally.verdicts == 0
-    assert not (tmp_path / "journal.sqlite").exists()
-
-
 TABLES = [f"table_{number:02}" for number in range(2, 11)]
 AS_PUBLISHED = {"table_09": {"judge_seeds": 3}, "table_10": {"judge_seeds": 3}, "table_06": {"limit": None}}
 
@@ -182,7 +174,6 @@ def test_references_are_written_by_generators_or_there_are_none(run) -> None:
 
 
 SYSTEMS, JUDGES = {"gpt_4o", "writer", "gemma_2_9b"}, {"strict", "lenient"}
-FORMS = {"demonstrations", "zero_shot", "with_question"}
 RATED = load("overton", data="sample")
 # Of an artefact: rows of its table, and the members of some columns there.
 ROWS: dict[str, dict[str, dict[str, set[Any]]]] = {
@@ -190,19 +181,11 @@ ROWS: dict[str, dict[str, dict[str, set[Any]]]] = {
         "statistic == 'mean' and metric == 'pd'": {"system": SYSTEMS, "evaluator": {"one", "three"}},
         "statistic == 'mean' and metric == 'da'": {"system": SYSTEMS, "judge": JUDGES},
     },
-    "figure_03": {"pairs == ''": {"evaluator": {"one"}, "against_evaluator": {"three"}}},
-    "figure_06": {"statistic == 'mean'": {"system": SYSTEMS}},
-    "figure_07": {"k == 1": {"value": {1, 2, 3}}},
-    "figure_08": {"metric == 'pd' and along == 'both'": {"evaluator": {"one", "three"}, "generator": SYSTEMS}},
     "figure_09": {"metric == 'da' and along == 'both'": {"judge": JUDGES, "generator": SYSTEMS}},
-    "figure_10": {"cut == cut": {"cut": {*(f"about {tokens} tokens" for tokens in (50, 100, 200, 400)), "whole"}}},
-    "figure_13": {"by == 'written'": {"origin": {"sample"}}},
     "table_05": {
         "difference_from == '' and metric == 'da'": {"generator": SYSTEMS, "judge": JUDGES},
         "metric == 'pd'": {"evaluator": {"one", "three"}, "answers": {"prompted"}},
     },
-    "table_07": {"generator == generator": {"generator": SYSTEMS}},
-    "table_18": {"statistic == statistic": {"answer": {"gpt_4o", "writer", "the question alone"}}},
 }  # fmt: skip
 
 
@@ -239,67 +222,6 @@ def test_every_generator_has_its_rows_by_every_evaluator_and_judge(name, main_ex
         for (column, members), size in product(columns.items(), [len(rows)]):
             assert (set(rows[column]), size > 0) == (members, True), (query, column)
     assert set(table.origin) == {"sample"}
-
-
-def test_a_claim_without_a_text_in_one_cell_of_the_grid_has_no_mean_over_it(run, monkeypatch) -> None:
-    def write(asker, prompts, *, seed):
-        missing = asker.decoding.temperature == asker.decoding.top_p == 0.2
-        reply, none = Reply("Some say yes, some no.", 9, 6), Failure("empty", "")
-        return [none if missing and not place else reply for place, _ in enumerate(prompts)]
-
-    monkeypatch.setattr(Asker, "reply", write)
-    names = run("debateqa/figure_09", generator="openai:any", limit=2)
-    table, claims = names["table"].query("metric == 'da'"), len(names["points"])
-    assert {(part.temperature.iloc[0], part.top_p.iloc[0]) for part in names["written"]} == {
-        *product(names["grid"], repeat=2)
-    }
-    cell = (table.temperature == 0.2) | (table.top_p == 0.2)
-    touched = table[(table.statistic == "change") | (table.along != "both") & cell]
-    assert touched[["n", "dropped"]].to_numpy().tolist() == [[claims - 1, 1]] * 4
-
-
-@pytest.mark.parametrize(
-    ("identifier", "judge", "reading"),
-    [("debateqa/table_03", "hf:any/model", "logits"), ("debateqa/table_03", "hf:any/model", ""),
-     ("debateqa/figure_05", "openai:any", "")],
-)  # fmt: skip
-def test_a_judge_decides_in_every_form_by_its_reading(identifier, judge, reading, run) -> None:
-    small = {} if "table" in identifier else {"answers": 5}
-    names = run(identifier, *ASK, judge=judge, reading=reading, resamples=20, **small)
-    judged = names["judged"]
-    forms = {*product(["da"], FORMS, [reading or "text"]), ("delphi_acknowledgement", "", reading or "text")}
-    assert set(judged.groupby(["metric", "form", "reading"]).groups) == forms
-    assert len(judged) == len(names["answers"]) * len(forms)
-    unknown = judged.form.isin(["with_question", ""])  # the texts of these answers' questions aren't released
-    assert set(judged[unknown].missing) == {"no_question"}
-    assert judged[~unknown].score.notna().all()
-    assert reading == "" or set(judged[~unknown].score) <= {0.0}  # the rule's first label leads
-
-
-def test_a_generator_searches_in_steps_and_one_collects_for_all(model, run) -> None:
-    def reply(request: Request) -> str:
-        if "Nothing was searched yet." in request.prompt:
-            return "Thought: begin\nSearch: homework" if "homework" in request.prompt else "no decision"
-        return "Finish" if "Search: homework" in request.prompt else "Some say yes, others no."
-
-    model(reply)
-    names = run("debateqa/table_06", *ASK, generator="openai:a, openai:b")
-    steps, written = names["steps"], pd.concat(names["written"])
-    assert {"finished", "unreadable"} <= set(steps.ended)
-    assert not steps.duplicated(["question", "step"]).any()
-    assert written.made.str.endswith("|collector:openai:b").equals(written.retrieval == "react")
-    read = written[written.retrieval == "react"].groupby("generator").documents.agg(list)
-    assert read["a"] == read["b"]
-
-
-def test_no_page_serves_both_sides_of_the_comparison_of_sources(run) -> None:
-    names = run("debateqa/table_07", generator="openai:a", limit=2)
-    picked, keys = names["picked"], ["question", "fold", "address"]
-    assert (names["answers"].groupby(["question", "fold"]).sources.nunique() == 4).all()
-    assert picked[keys].merge(names["read"][keys]).empty
-    sizes = picked[picked.sources != "all_pages"].groupby(["question", "fold", "sources"]).size().unstack()
-    assert sizes.eq(sizes.any_pages, axis=0).all(axis=None)
-    assert picked[picked.sources == "trusted_pages"].trusted.all()
 
 
 @pytest.fixture

@@ -1,22 +1,74 @@
-"""The prompted baselines of P.D.: what is asked and how often, marks read by hand, what is missing and why."""
+"""Baselines: every two candidates compared by a model, and prompted marks; requests by count, values by hand."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import partial
-from typing import get_args
+from itertools import permutations
 
 import numpy as np
 import pandas as pd
 import pytest
-from test_dispute import use_made_up_script
-from test_judging import LOGITS, PROMPTS, list_prompts, make_judge
+from test_judging import LOGITS, find_fenced, list_prompts, make_draw, make_judge
 
-from nfqa.metrics.dispute_awareness import Form, judge_awareness
-from nfqa.metrics.judging import JUDGE_CUT
+from nfqa.metrics.references import Draw
 from nfqa.models.chat import Reply
-from reproduction.studies.baselines import BASELINES, judge_answers, mark_baseline
+from reproduction.studies.baselines import BASELINES, judge_answers, judge_candidates, mark_baseline
+from reproduction.studies.health import measure_missing
+
+TEXTS = ("best", "good", "also good", "bad")
+
+
+def gather(*draws: Draw) -> pd.DataFrame:
+    given = {"dataset": "made_up", "seed": 0, "question": [draw.question.text for draw in draws], "draw": draws}
+    return pd.DataFrame(given, index=[7] * len(draws))  # an index of no use to anyone
+
+
+def find_pair(prompt: str) -> tuple[str, str]:
+    return find_fenced(prompt, "answer_a")[0], find_fenced(prompt, "answer_b")[0]
+
+
+def compare(prompt: str) -> str:
+    """The better text wins; two good ones are a tie."""
+    one, two = (2 * (text == "best") + ("good" in text) for text in find_pair(prompt))
+    return "[[A]]" if one > two else "[[B]]" if one < two else "[[C]]"
+
+
+def test_shares_of_wins_by_hand_and_every_pair_is_asked_for_once_in_both_orders():
+    judge = make_judge(compare)
+    draws = gather(make_draw(*TEXTS), make_draw("bad", "good", question="how?"))
+    found = judge_candidates(draws, judge)
+    # best beats three; each good one loses to it, ties with the other and beats the bad one; bad loses to all
+    assert found.score.tolist() == [1, 0.5, 0.5, 0, 0, 1]
+    assert found.verdicts.tolist() == [6] * 4 + [2] * 2
+    assert set(found.missing) == {""}
+    asked = sorted(map(find_pair, list_prompts(judge)))
+    assert asked == sorted([*permutations(TEXTS, 2), ("bad", "good"), ("good", "bad")])
+    assert len(asked) == 4 * 3 + 2 * 1
+    assert judge.asker.tally.verdicts == len(asked)
+    assert set(found.metric) == {"pairwise_candidates"}
+    assert found.signature.str.contains("order:both").all()
+
+
+def test_a_comparison_that_can_not_be_read_counts_for_neither():
+    judge = make_judge(lambda prompt: "hm" if set(find_pair(prompt)) == {"best", "bad"} else compare(prompt))
+    found = judge_candidates(gather(make_draw("best", "good", "bad")), judge)
+    assert found.score.tolist() == [1, 0.5, 0]
+    assert found.unreadable.tolist() == ["unreadable; unreadable", "", "unreadable; unreadable"]
+    (missing,) = measure_missing(found).query("statistic == 'missing_verdicts'").value
+    assert missing == pytest.approx(2 / 6)
+
+
+def test_an_only_candidate_an_empty_text_and_a_dropped_draw_have_no_score():
+    dropped = replace(make_draw(*TEXTS, question="what?"), candidates=(), dropped="no_reference")
+    judge = make_judge(compare)
+    found = judge_candidates(gather(make_draw("best", question="who?"), dropped, make_draw("best", " ", "bad")), judge)
+    np.testing.assert_array_equal(found.score, [math.nan, math.nan, 1, math.nan, 0])
+    assert found.missing.tolist() == ["fewer_than_two", "no_reference", "", "no_text", ""]
+    assert found.verdicts.tolist() == [0, 0, 4, 4, 4]
+    assert len(list_prompts(judge)) == 2
+    assert judge_candidates(gather(dropped), None).empty
+
 
 PAIRS = [("Is tea better than coffee?", "Some say tea, others coffee."), ("Is tea better than coffee?", "Tea.")]
 RANGES = {
@@ -47,15 +99,6 @@ def test_each_answer_is_asked_for_once_within_the_range_of_the_prompt(baseline, 
     assert f"own:{baseline}@" in marks.signature[0]
 
 
-def test_g_eval_is_marked_by_the_steps_that_the_model_wrote():
-    judge = make_judge(mark_longer)
-    marks = mark_baseline(PAIRS, "g_eval", judge)
-    written, *marked = sorted(list_prompts(judge), key=lambda prompt: "<candidate>" in prompt)
-    assert "numbered steps" in written
-    assert all("<steps>\n1. Read.\n2. Give the mark.\n</steps>" in prompt for prompt in marked)
-    assert "own:g_eval_steps@" in marks.signature[0]
-
-
 def test_from_logits_a_mark_is_the_expected_one():
     # p = 0.2, 0, 0, 0, 0.6 over 1 to 5 and the rest elsewhere: (0.2 * 1 + 0.6 * 5) / 0.8 = 4
     logs = (math.log(0.2), *[-math.inf] * 3, math.log(0.6))
@@ -68,47 +111,9 @@ def test_from_logits_a_mark_is_the_expected_one():
         mark_baseline(PAIRS[:1], "g_eval", judge)
 
 
-@pytest.mark.parametrize(
-    ("baseline", "completion", "reason"),
-    [
-        ("direct_score", "[[6]]", "out_of_range"),
-        ("direct_score", "five", "unreadable"),
-        ("direct_score", "", "empty"),
-        ("g_eval", "", "no_steps"),
-    ],
-)
-def test_a_mark_that_is_none_is_missing_with_its_reason(baseline, completion, reason):
-    marks = mark_baseline(PAIRS[:1], baseline, make_judge(lambda _: completion))
-    assert np.isnan(marks.score).all()
-    assert marks.missing.tolist() == [reason]
-
-
 SCORES = {"<think>[[0]] or 1? Answer: 0</think>[[1]]": 1.0}
 SCORES |= {"<think>So [[1]]</think>": math.nan, "<think>So [[1]]": math.nan}
 SCORES |= dict.fromkeys(["I count 1 view and 0 others.", "It deserves a 1, maybe.", "In 2001 there was 1."], math.nan)
-OURS = [(name, False) for name in (*BASELINES, *get_args(Form))]
-
-
-@pytest.mark.parametrize(("name", "released"), [*OURS, *((name, True) for name in get_args(Form)[:2])])
-def test_a_completion_is_read_only_as_what_it_says(name, released, tmp_path):
-    prompts = use_made_up_script(tmp_path) if released else PROMPTS
-    for completion, score in SCORES.items():
-        judge = make_judge(lambda prompt, text=completion: "1. Read." if "numbered steps" in prompt else text)
-        ask = partial(judge_awareness, form=name) if name in get_args(Form) else partial(mark_baseline, baseline=name)
-        marks = ask(PAIRS[:1], judge=replace(judge, prompts=prompts))
-        np.testing.assert_array_equal(marks.score, [score], err_msg=completion)
-        assert marks.missing[0] in ([""] if score == 1 else ["unreadable", "empty"]), completion
-
-
-def test_empty_answers_are_not_asked_for_and_leave_others_in_place_and_long_ones_are_cut():
-    judge = make_judge(lambda _: "[[4]]", max_words=3)
-    marks = mark_baseline([("Why not tea?", " "), ("Why not tea?", "one two three four")], "direct_score", judge)
-    np.testing.assert_array_equal(marks.score, [np.nan, 4])
-    assert marks.missing.tolist() == ["no_text", ""]
-    assert marks.note.tolist() == ["", JUDGE_CUT]
-    (prompt,) = list_prompts(judge)
-    assert "<candidate>\none two three\n</candidate>" in prompt
-    assert judge.cut == 1
 
 
 def test_answers_of_a_frame_have_a_row_each_and_baseline():

@@ -53,11 +53,6 @@ def test_ties_by_hand(scores, labels, options, credit):
     assert credit_choice(scores, labels, **options) == pytest.approx(credit, abs=1e-15)
 
 
-def test_an_unknown_rule_is_refused():
-    with pytest.raises(ValueError, match="'random'"):
-        credit_choice([1, 2], [1, 2], ties="random")
-
-
 def test_credit_by_question_and_condition_and_a_question_with_an_unscored_answer_is_missing():
     answers = pd.DataFrame({
         "question": ["why?"] * 3 + ["how?"] * 3, "answer": list("abcabc"), "grade": [2.0, 1.0, 0.0] * 2, "missing": "",

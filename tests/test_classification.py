@@ -69,11 +69,3 @@ def test_missing_verdicts_are_left_out_and_counted():
     nothing = measure_classification([1, 0], [NAN, NAN], measure="mcc")
     assert np.isnan(nothing.value)
     assert (nothing.n, nothing.n_missing) == (0, 2)
-
-
-def test_undefined_is_nan():
-    for measure, labels, scores in (
-        ("mcc", [1, 0], [1.0, 1.0]), ("mcc", [1, 1], [1.0, 0.0]), ("f1", [0, 0], [0.0, 0.0]),
-        ("kappa", [1, 1], [1.0, 1.0]), ("auroc", [1, 1], [0.2, 0.4]),
-    ):  # fmt: skip
-        assert np.isnan(measure_classification(labels, scores, measure=measure, resamples=10).value)

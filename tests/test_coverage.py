@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +9,6 @@ import pandas as pd
 import pytest
 from test_judging import LOGITS, find_fenced, list_prompts, make_judge
 
-from nfqa.judge.prompts import PromptSet
 from nfqa.metrics.coverage import cut_passages, measure_coverage, score_coverage, sign_coverage, split_answer
 from nfqa.metrics.judging import JUDGE_CUT
 from nfqa.models.chat import Reply
@@ -54,24 +51,16 @@ class HandMade:
         ("It costs 3.5 euros. 4 people paid.", ["It costs 3.5 euros.", "4 people paid."]),
         ("The U.S. is large. Dr. Smith agrees, e.g. today.", ["The U.S. is large.", "Dr. Smith agrees, e.g. today."]),
         ('He said "No." Then he left.', ['He said "No."', "Then he left."]),
-        ("- first\n2. second\n\n* third", ["first", "second", "third"]),
-        ("dogs bark. cats purr", ["dogs bark.", "cats purr"]),
         ("狗叫。猫叫！牛叫", ["狗叫。", "猫叫！", "牛叫"]),
-        ("Hunde bellen. Ähnlich ist es.", ["Hunde bellen.", "Ähnlich ist es."]),
         ("Dogs bark<br/>Cats <b>purr</b><P class='x'>Cows</P>", ["Dogs bark", "Cats purr", "Cows"]),
         ("• Dogs bark • Cats purr", ["Dogs bark", "Cats purr"]),
-        ("- Dogs bark - Cats purr - Cows", ["Dogs bark", "Cats purr", "Cows"]),
         ("1. Dogs bark 2. Cats purr", ["Dogs bark", "Cats purr"]),
         ("- Cost - it is high", ["Cost - it is high"]),
         ("Dogs bark… cats purr... cows…moo", ["Dogs bark…", "cats purr...", "cows…", "moo"]),
         ("क्या यह सच है? हाँ। नहीं।", ["क्या यह सच है?", "हाँ।", "नहीं।"]),
         ('"Dogs bark. Cats purr." (Cows. Moo)', ['"Dogs bark.', 'Cats purr."', "(Cows.", "Moo)"]),
         ("## One\n**Two.** three. **U.S. Law**", ["One", "**Two.", "three.", "**U.S. Law**"]),
-        ("J.\u00a0Smith won. \ud83d", ["J.\u00a0Smith won."]),
-        ("It's 5'6. dogs' bark", ["It's 5'6.", "dogs' bark"]),
-        ("J. Smith won.", ["J. Smith won."]),
         ("Take x <i where i is small. So\ny> 2 holds.", ["Take x <i where i is small.", "So", "y> 2 holds."]),
-        ("A <b class='x'>bold</b> dog.", ["A bold dog."]),
         ("", []),
         (" ... \n --- ", []),
     ],
@@ -116,16 +105,6 @@ ANSWERS = pd.DataFrame({
 VIEWS = pd.DataFrame({
     "dataset": "made_up", "question": ["0", "1", "0"], "view": ["x", "y", "z"], "text": ["north-east", "west", "west"],
 })  # fmt: skip
-
-
-def test_coverage_has_a_row_an_answer_and_view_of_its_question():
-    found = score_coverage(ANSWERS, VIEWS, HandMade())
-    assert found[["question", "system", "view"]].to_numpy().tolist() == [
-        ["0", "a", "x"], ["0", "a", "z"], ["1", "a", "y"], ["0", "b", "x"], ["0", "b", "z"],
-    ]  # fmt: skip
-    np.testing.assert_allclose(found.score, [0.8, 0, 0, np.nan, np.nan], atol=1e-12)
-    assert set(found.metric) == {"coverage"}
-    assert set(found.signature) == {"cosine:nearest_sentence|split:sentencex|embedder:made:up"}
 
 
 class SharedWords(Reader):
@@ -186,15 +165,6 @@ def test_coverage_by_a_language_model_is_what_it_says_of_each_answer_and_view():
     assert judge.asker.tally.requests == before, "what was answered is kept"
     long = score_coverage(JUDGED.assign(text="x y z end"), OF_QUESTION, make_judge(say_shared, max_words=3))
     assert long.note.tolist() == [JUDGE_CUT] * 6 + [""]
-
-
-def test_a_set_of_prompts_without_that_of_coverage_takes_the_packaged_one(tmp_path):
-    settings = "set: mine\nprotect: true\ntemplates:\n  pointwise: {file: p.txt, answer: text}\n"
-    (tmp_path / "settings.yml").write_text(settings)
-    judge = replace(make_judge(say_shared), prompts=PromptSet(tmp_path, bring=Path))
-    result = score_coverage(JUDGED[:1], OF_QUESTION[:1], judge)
-    assert result.score.tolist() == [1]
-    assert "own:states_view" in result.signature[0]
 
 
 def test_coverage_from_logits_is_the_probability_of_a_yes_among_both_digits():

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from reproduction.compare import mark_stand_ins, pivot_beside_paper
-from reproduction.data.registry import read_registry
 from reproduction.papers import Paper, read_papers
 from reproduction.values import read_values, tidy_values
 
@@ -19,18 +17,6 @@ PROJECT = Path(__file__).parents[1]
 @pytest.fixture(scope="module")
 def paper() -> Paper:
     return read_papers(PROJECT)["debateqa"]
-
-
-def test_every_table_and_figure_is_registered(paper: Paper) -> None:
-    expected = {f"table_{n:02}" for n in range(1, 20) if n != 13}  # Figure 4 has the wordings of Table 13
-    expected |= {f"figure_{n:02}" for n in range(1, 15)}
-    studies = {"equation_07", "pd_variants", "sensitivity", "human_alignment"}
-    assert expected | studies <= set(paper.artefacts)
-    for name in expected:
-        kind, _, number = name.partition("_")
-        assert paper.artefacts[name].label == f"{kind.capitalize()} {int(number)}"
-    registry = read_registry(PROJECT)
-    assert {name for artefact in paper.artefacts.values() for name in artefact.datasets} <= set(registry)
 
 
 def test_the_numbers_that_the_sources_state_and_no_others(paper: Paper) -> None:
@@ -70,33 +56,6 @@ def test_the_printed_counts_agree_with_one_another(paper: Paper) -> None:
     assert round(counts["n_partial_answers"] / counts["n_questions"], 1) == counts["mean_partial_answers"]
     share = counts["n_partial_answers"] / (counts["n_partial_answers"] + counts["n_removed"])
     assert round(share, 3) == counts["share_kept"]
-
-
-def test_the_paper_has_its_claims_and_four_matter_most(paper: Paper) -> None:
-    claims = list(paper.claims.values())
-    assert len(claims) >= 20
-    assert sum(claim.headline for claim in claims) == 4
-    assert [claim.says for claim in claims if claim.stand_in and not claim.here] == []
-
-
-# Tests of claims whose artefacts don't look for a file of DebateQA that the claim needs: the fewer, the better.
-UNREAD = {
-    "table_01", "table_02", "table_06", "table_07", "table_11", "equation_07", "figure_02", "figure_05", "sensitivity",
-    "stated_views",
-}  # fmt: skip
-
-
-def test_the_files_that_a_claim_needs_are_read_where_it_is_tested(paper: Paper) -> None:
-    registry, unread = read_registry(PROJECT), set()
-    for claim in paper.claims.values():
-        printed = re.findall(r"(Table|Figure)s? (\d+)", claim.where)
-        tables = {*claim.tables}
-        tables = tables or {f"{kind.lower()}_{int(number):02}" for kind, number in printed}
-        entries = [paper.artefacts[table] for table in tables]
-        read = {name for entry in entries for name in entry.datasets}
-        unread |= tables if set(claim.needs) & registry.keys() - read else set()
-    assert unread <= UNREAD
-    assert {"table_09", "figure_13", "figure_14"}.isdisjoint(unread)
 
 
 def test_only_rows_of_the_papers_own_data_or_example_are_measured_as_it_did(paper: Paper) -> None:

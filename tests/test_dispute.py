@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -17,11 +15,10 @@ from conftest import PROJECT
 from scipy.special import expit
 from test_judging import LOGITS, PROMPTS, list_prompts, make_judge
 
-from nfqa.files.paths import hash_file
 from nfqa.judge.prompts import PromptSet
 from nfqa.kernels.parse import read_digit
 from nfqa.metrics.dispute_awareness import Form, judge_awareness, score_awareness
-from nfqa.metrics.dispute_detector import AWARE_FROM, FEATURES, HEAD, Detector, open_detector
+from nfqa.metrics.dispute_detector import AWARE_FROM, FEATURES, Detector
 from nfqa.metrics.dispute_rules import apply_rule
 from nfqa.models.chat import Reply
 from nfqa.models.reader import READER_CUT
@@ -30,9 +27,6 @@ from reproduction.studies.decisions import (
     FITTED_ON,
     compare_decisions,
     detect_unseen,
-    fit_detector,
-    judge_dispute,
-    read_written_answers,
 )
 
 NAN = float("nan")
@@ -152,23 +146,6 @@ def test_labelled_answers_are_decided_by_weights_that_have_not_seen_their_questi
     np.testing.assert_array_equal(other.score, [0, 1] * 10)
 
 
-def test_written_answers_count_as_much_together_as_labelled_ones_and_some_are_left_out():
-    labelled = pd.DataFrame(0.0, index=range(6), columns=[*FEATURES]).assign(passages=2, label=[1, 0, 0, 0, 0, 0])
-    written = labelled.head(3).assign(left_out=[False, False, True], label=[1, 1, 0])
-    fitted = fit_detector(labelled, written)
-    assert expit(fitted.intercept_[0]) == pytest.approx((1 / 6 + 1) / 2, abs=0.01)
-    assert len(read_written_answers(PROJECT)) == 720
-
-
-def test_the_packaged_weights_are_named_and_stand_for_one_signature():
-    made = json.loads(HEAD.read_text())
-    assert [*made["weights"]] == [*FEATURES]
-    assert made["answers"] == 200
-    detector = open_detector.__wrapped__(CountingReader())
-    assert detector.signature == f"detector:{hash_file(HEAD)[:12]}|unit:passage|v5|words:1"
-    assert detector.weights == tuple(made["weights"].values())
-
-
 def test_a_frame_of_answers_is_scored_by_each_method():
     detector = make_detector(phrase=9.0)
     texts = [f"{AWARE} " * 5, None, f"{PLAIN} " * 5, "perhaps"]
@@ -222,28 +199,6 @@ def test_the_released_prompt_has_three_demonstrations_labelled_1_0_0():
     assert whole.count("Question: ") == 4
     assert bare.count("Question: Why?\nAnswer: So.\n") == whole.count("Question: Why?\nAnswer: So.\n") == 1
     assert [re.search("[01]", prompt)[0] for prompt in (whole, bare)] == ["1", "1"]  # what the script reads, always
-
-
-def test_the_released_prompt_stands_beside_ours_and_shows_the_question(tmp_path):
-    judge = make_judge(lambda prompt: "Response: 1" if "One digit" in prompt else "[[0]]")
-    answers = pd.DataFrame({"question": ["a", "b"], "question_text": ["Why tea?", None], "text": ["So.", "Thus."]})
-    result = judge_dispute(answers, judge, released=use_made_up_script(tmp_path)).fillna({"score": -1})
-    assert result.signature.nunique() == 6
-    scores = result.groupby(["metric", "form"], sort=False).score.agg(list).to_dict()
-    assert scores == {
-        ("da", "demonstrations"): [0, 0], ("da", "zero_shot"): [0, 0], ("da", "with_question"): [0, -1],
-        ("da", "released_demonstrations"): [1, -1], ("da", "released_zero_shot"): [1, -1],
-        ("delphi_acknowledgement", ""): [0, -1],
-    }  # fmt: skip
-    assert set(result[result.score == -1].missing) == {"no_question"}
-    assert not [prompt for prompt in list_prompts(judge) if "at hand" in prompt]
-    assert sum("Why tea?" in prompt for prompt in list_prompts(judge)) == 4
-
-
-def test_a_prompt_for_a_bare_digit_has_no_reading_after_brackets(tmp_path):
-    judge = replace(make_judge(str, decoding=LOGITS), prompts=use_made_up_script(tmp_path))
-    with pytest.raises(ValueError, match=r"upstream:dispute_awareness@.*bare digit"):
-        judge_awareness([("Why?", "So.")], judge)
 
 
 def test_decisions_are_compared_with_labels_and_with_other_decisions_by_hand():

@@ -57,13 +57,6 @@ def test_the_readme_is_short_and_its_version_the_package_s() -> None:
     assert (PROJECT / "CHANGELOG.md").read_text().index(f"## {nfqa.__version__}\n") < 300
 
 
-def test_a_version_has_at_most_fifteen_lines_in_the_changelog() -> None:
-    _, *versions = re.split(r"^## ", (PROJECT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
-    assert {text.split()[0]: True for text in versions} == {
-        text.split()[0]: len(re.findall(r"^- ", text, re.MULTILINE)) <= 15 for text in versions
-    }
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "path", [path for path in PAGES if list_blocks(path, "python")], ids=lambda path: path.stem

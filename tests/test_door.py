@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import socket
@@ -61,12 +60,6 @@ def test_the_index_links_every_artefact_s_files(tmp_path: Path, monkeypatch: pyt
         expected |= {f"figures/{stem}.png"} if (PROJECT / "figures" / f"{stem}.png").is_file() else set()
     assert set(linked) == expected
     assert [name for name in linked if not (tmp_path / name).is_file()] == []
-
-
-def test_the_lab_takes_a_port_and_root_is_let_in() -> None:
-    assert "--port=8899" in read_lab_command("PORT=8899")
-    assert not [word for word in read_lab_command() if word.startswith("--port")]
-    assert ("--allow-root" in read_lab_command()) == (os.getuid() == 0)
 
 
 def test_a_variable_that_make_does_not_know_is_refused_and_each_that_help_lists_is_known() -> None:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -22,7 +18,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from nfqa.files import code
 from nfqa.kernels.perplexity import PAPER, RELEASED, settings
 from nfqa.models import embed, evaluator
-from nfqa.models.engine import Engine
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import TOO_LONG, Restated, RowMaker, TargetLoss, TargetRow
 from nfqa.models.roles import parse_role
@@ -127,33 +122,6 @@ def test_a_token_across_the_boundary_is_the_target_s(gpt2):
     assert joint.answer[1] <= joint.first, "it counts as the target's, not as the answer's"
 
 
-def test_a_template_that_strips_is_followed_and_one_that_rewrites_is_refused(alter):
-    strips = "<s>{% for m in messages %}<|user|>{{ m['content'] | trim }}</s>{% endfor %}"
-    folder = alter("gpt2", chat_template=strips)
-    (folder / "chat_template.jinja").write_text(strips)
-    (row,) = make_rows(folder, Restated("  Rivers.\n", ("x",)), instruction="")
-    assert decode(folder, row.tokens[slice(*row.answer)]) == "Rivers."
-    (folder / "chat_template.jinja").write_text(strips.replace("trim", "upper"))
-    with pytest.raises(ValueError, match=r'path:.* changes a message.s text; use wrapping="plain"'):
-        make_rows(folder, Restated("Rivers.", ("x",)))
-
-
-def test_the_first_token_after_nothing_needs_a_begin_mark(alter, gpt2):
-    bare = {"wrapping": "plain", "instruction": "", "plain_format": "{answer}"}
-    item, chosen = Restated("", ("salt 12", "7")), settings(**bare)
-    folder = alter("gpt2", "tokenizer.json", post_processor=None)
-    for place in (gpt2, folder):  # the tokenizer puts it there, or we do
-        assert all(decode(place, row.tokens[: row.first]) == "<s>" for row in make_rows(place, item, **bare))
-    config = json.loads((folder / "tokenizer_config.json").read_text()) | {"bos_token": None}
-    (folder / "tokenizer_config.json").write_text(json.dumps(config))
-    many, one = make_rows(folder, item, **bare)
-    assert (many.first, one.first, len(one.tokens)) == (0, 0, 1)
-    ((first, second),) = open_folder(folder).score([item], chosen)
-    assert (first.tokens, first.unscored) == (len(many.tokens) - 1, 1)
-    assert second == TargetLoss(0.0, 0, 1, unscored=1, reason="no_tokens")
-    assert_close([[first, second]], open_folder(folder).score_plain([item], chosen))
-
-
 @pytest.fixture(scope="module")
 def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_tiny_model(tmp_path_factory.mktemp("short"), architecture="gpt2", context=60)
@@ -215,31 +183,6 @@ NAMING = {"nfqa.models", "nfqa.models.roles", "nfqa.models.loading"}
 )
 def test_nothing_that_a_loss_or_a_vector_is_made_by_is_left_out_of_its_key(made_by, others):
     assert set(code.hash_modules(made_by, within=("nfqa.models", "nfqa.kernels"))) - {*made_by} == others
-
-
-def test_a_killed_run_keeps_its_finished_batches(gpt2, tmp_path, monkeypatch):
-    store, batches = tmp_path / "losses.sqlite", iter([Engine._find_batch])  # the second one is none
-    model = open_folder(gpt2, store=store, batch_tokens=1000)
-    monkeypatch.setattr(Engine, "_find_batch", lambda *arguments, **options: next(batches)(*arguments, **options))
-    with pytest.raises((StopIteration, RuntimeError)):
-        model.score([Restated(f"{LONG} {i}", (LONG,)) for i in range(9)], PAPER)
-    assert count_kept(store) >= 1
-
-
-def test_a_loss_that_is_no_number_is_given_and_not_kept(gpt2, tmp_path):
-    store = tmp_path / "losses.sqlite"
-    model = open_folder(gpt2, store=store)
-    with torch.no_grad():
-        model._loaded.engine.model.lm_head.weight[7] = math.nan
-    ((result,),) = model.score([Restated("sea", ("salt",))], PAPER)
-    assert math.isnan(result.nats)
-    assert result.reason == "not_finite"
-    assert count_kept(store) == 0
-
-
-def count_kept(path: Path) -> int:
-    with closing(sqlite3.connect(path)) as database:
-        return database.execute("SELECT COUNT(*) FROM losses").fetchone()[0]
 
 
 def test_the_identity_tells_model_and_precision_apart(gpt2, folders, monkeypatch):

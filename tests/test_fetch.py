@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import gc
-import gzip
 import hashlib
 import io
 import json
-import re
 import shutil
 import tarfile
 import threading
@@ -25,7 +22,6 @@ from tiny_models import make_tiny_model
 
 from nfqa.models.causal_lm import CausalLM
 from nfqa.models.chat import Decoding, Request
-from nfqa.models.gguf import find_gguf
 from nfqa.models.roles import QWEN, parse_role
 from reproduction.data import registry
 from reproduction.data.gather import gather
@@ -59,14 +55,6 @@ def test_a_file_is_copied_once_from_a_mirror_and_an_altered_copy_replaced(tmp_pa
     assert fetch_file(FILE, tmp_path / "store").read_bytes() == GOOD
 
 
-def test_a_wrong_hash_names_both_and_keeps_nothing(tmp_path: Path, mirror: Path) -> None:
-    bad = GOOD[:-3]
-    (mirror / FILE.relative).write_bytes(bad)
-    with pytest.raises(ValueError, match=f"has sha256 {hashlib.sha256(bad).hexdigest()}, expected {FILE.sha256}"):
-        fetch_file(FILE, tmp_path / "store")
-    assert list_files(tmp_path / "store") == []
-
-
 def test_without_mirror_file_or_network_it_is_said_what_to_do(
     tmp_path: Path, mirror: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,19 +70,6 @@ def test_without_mirror_file_or_network_it_is_said_what_to_do(
     assert list_files(tmp_path / "store") == []
 
 
-def test_a_full_disk_keeps_nothing(tmp_path: Path, mirror: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (mirror / FILE.relative).write_bytes(GOOD)
-
-    def fill(source: Path, target: str) -> None:
-        Path(target).write_bytes(GOOD[:4])
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(shutil, "copyfile", fill)
-    with pytest.raises(OSError, match="No space left"):
-        fetch_file(FILE, tmp_path / "store")
-    assert list_files(tmp_path / "store") == []
-
-
 def test_the_registry_pins_every_file_by_commit_and_has_the_bundled_ones() -> None:
     registry = read_registry(PROJECT)
     assert {len(file.commit) for file in registry.values()} == {40}
@@ -103,25 +78,6 @@ def test_the_registry_pins_every_file_by_commit_and_has_the_bundled_ones() -> No
     bundled = [file.sample for file in registry.values() if file.sample]
     assert len(set(bundled)) == 12
     assert all((PROJECT / "data" / "sample" / name).is_file() for name in bundled)
-
-
-@pytest.mark.parametrize(
-    ("content", "facts"),
-    [
-        (
-            "g: {owner: o, repo: r, commit: c, licence: l, files: {a: {path: p, shape: s, sha256: b}}}",
-            "sha256 is 'b'",
-        ),
-        ("g: {files: {a: 1, a: 2}}", "line 1: the key 'a' is duplicated"),
-        ("g: [", "not YAML"),
-        ("a: !!python/object/apply:os.getcwd []", "not YAML"),  # plain data alone
-    ],
-)
-def test_a_registry_that_does_not_fit_is_refused_by_file_and_field(tmp_path: Path, content: str, facts: str) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "registry.yml").write_text(content)
-    with pytest.raises(ValueError, match=rf"registry\.yml.*{re.escape(facts)}"):
-        read_registry(tmp_path)
 
 
 class Upstream:
@@ -245,14 +201,13 @@ def test_a_file_and_a_gathered_folder_are_fetched_from_a_server(tmp_path: Path, 
 
 
 WHOLE = pack(FOLDER | {"random.bin": hashlib.shake_256(b"x").digest(20_000)})
-TAR_CUT = gzip.compress(gzip.decompress(WHOLE)[:-12_000])
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # pooch closes no refused answer itself
 @pytest.mark.parametrize("kind", ADDRESSES)
 @pytest.mark.parametrize(
     "fault",
-    ["other bytes", "cut", "cut without a length", "not found", "broken", "silent", "stalled", "page", "circle"],
+    ["other bytes", "cut", "broken", "stalled", "page"],
 )
 def test_a_server_s_fault_is_one_line_that_names_the_file_and_leaves_nothing(
     tmp_path: Path, upstream: Upstream, monkeypatch: pytest.MonkeyPatch, kind: str, fault: str
@@ -264,13 +219,9 @@ def test_a_server_s_fault_is_one_line_that_names_the_file_and_leaves_nothing(
     replies = {
         "other bytes": send(other),
         "cut": send(half, size=len(content)),
-        "cut without a length": send(half, size=-1),
-        "not found": lambda request: request.send_error(404),
         "broken": lambda request: request.send_error(503),
-        "silent": upstream.wait,
         "stalled": lambda request: (send(half, size=len(content))(request), upstream.wait(request)),
         "page": send(HTML, kind="text/html"),
-        "circle": redirect(address),
     }
     upstream.replies = {address: replies[fault]}
     file = {"file": FILE, "archive": make_gathered(tmp_path)}[kind]
@@ -283,8 +234,7 @@ def test_a_server_s_fault_is_one_line_that_names_the_file_and_leaves_nothing(
     assert message.startswith("set: ")
     assert Path(address).name in message or str(file.relative) in message
     assert "NFQA_MIRROR" in message
-    expected = {"not found": "404", "broken": "503", "circle": "TooManyRedirects"}.get(fault, "")
-    assert expected in message
+    assert fault != "broken" or "503" in message
     assert list_files(tmp_path / "store") == []
     assert [path.name for path in tmp_path.rglob("*") if path.name.startswith(".")] == []
 
@@ -293,10 +243,8 @@ def test_a_server_s_fault_is_one_line_that_names_the_file_and_leaves_nothing(
     "content",
     [
         WHOLE[:-2_000],
-        TAR_CUT,
         pack({"elsewhere/one.csv": b""}),
         pack({"../../x": b""}),
-        pack({"sets/one.csv": b"no table"}),
     ],
 )
 def test_an_archive_that_is_damaged_or_lacks_the_folder_is_one_line(
@@ -366,21 +314,6 @@ def test_a_model_of_the_hub_is_fetched_once_and_named_by_its_commit(tmp_path: Pa
     assert [path for path in hub.paths if path.endswith("model.safetensors")] == fetched
 
 
-@pytest.mark.parametrize("fault", ["cut", "not found"])
-def test_weights_that_the_hub_does_not_give_whole_are_one_line_and_not_kept(
-    tmp_path: Path, hub: Upstream, monkeypatch: pytest.MonkeyPatch, fault: str
-) -> None:
-    content = (tmp_path / "model" / "model.safetensors").read_bytes()
-    cut = send_hub_file(content[:500], size=len(content))
-    reply = {"cut": cut, "not found": lambda request: request.send_error(404)}[fault]
-    hub.replies |= {f"/a/b/resolve/{revision}/model.safetensors": reply for revision in REVISIONS}
-    model = CausalLM(parse_role("judge", "hf:a/b"), device="cpu")
-    assert model.config.vocab_size
-    with pytest.raises(ValueError, match=r"^hf:a/b can't be loaded: [^\n]*$"):
-        model.model  # noqa: B018
-    assert not [*(tmp_path / "cache").rglob("snapshots/*/model.safetensors")]
-
-
 @pytest.fixture
 def gguf_file(tmp_path: Path, hub: Upstream, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A tiny GGUF file that the hub has as a/b/tiny.gguf."""
@@ -401,17 +334,6 @@ def test_a_gguf_file_of_the_hub_is_fetched_once_and_is_the_one_at_a_path(gguf_fi
     assert len([path for path in hub.paths if path.endswith("tiny.gguf")]) == 1
 
 
-def test_a_folder_of_gguf_files_is_looked_into_before_the_hub(
-    gguf_file: Path, hub: Upstream, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NFQA_MODELS", str(gguf_file.parent))
-    assert find_gguf(parse_role("judge", "hf:a/b/tiny.gguf")) == gguf_file
-    monkeypatch.setenv("NFQA_MODELS", str(gguf_file))
-    with pytest.raises(ValueError, match=r"^NFQA_MODELS is [^\n]*tiny.gguf'; expected a folder"):
-        find_gguf(parse_role("judge", "hf:a/b/tiny.gguf"))
-    assert not hub.paths
-
-
 @pytest.mark.parametrize("place", ["hub", "folder"])
 def test_another_file_than_the_one_whose_verdicts_are_committed_is_refused(
     gguf_file: Path, hub: Upstream, monkeypatch: pytest.MonkeyPatch, place: str
@@ -428,17 +350,3 @@ def test_another_file_than_the_one_whose_verdicts_are_committed_is_refused(
     at_path = gguf_file.parent / name
     at_path.write_bytes(half)
     assert parse_role("judge", f"path:{at_path}").identity != spec.identity  # by its path it is another model
-
-
-def test_a_gguf_file_that_the_hub_does_not_have_is_one_line_that_names_the_way_out(hub: Upstream) -> None:
-    with pytest.raises(ValueError, match=r"^hf:a/b/none.gguf can't be loaded: [^\n]*set NFQA_MODELS to it$"):
-        find_gguf(parse_role("judge", "hf:a/b/none.gguf"))
-
-
-def test_without_a_hub_the_way_out_is_a_folder_of_gguf_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(
-        ValueError, match=r"127.0.0.1:9 can't be reached; [^\n]*put none.gguf into a folder, and set NFQA"
-    ):
-        find_gguf(parse_role("judge", "hf:a/b/none.gguf"))

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
-import numpy as np
 import pandas as pd
 import pytest
-from conftest import PROJECT
 from test_listwise import StubEmbedder
 
 from nfqa.files.records import Answer, Question
@@ -23,7 +19,6 @@ from nfqa.metrics.flags import (
     join_flags,
     judge_guarded,
     name_kind,
-    remove_question,
     seems_english,
 )
 from nfqa.metrics.listwise import judge_by_vectors, make_zero_shot
@@ -111,26 +106,6 @@ def test_every_score_of_the_command_has_a_kind_and_every_flag_is_in_the_table() 
     assert {kind for kinds in HARMS.values() for kind in kinds} == {*SCORE_KINDS}
 
 
-def test_the_table_of_harm_in_the_docs_is_that_of_the_code() -> None:
-    text = (PROJECT / "docs" / "formats.md").read_text()
-    head, _, *lines = re.search(r"^\| flag \|.*\n(\|.*\n)+", text, re.MULTILINE)[0].splitlines()
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in (head, *lines)]
-    assert rows[0] == ["flag", *SCORE_KINDS.values(), "reason"]
-    documented = {
-        row[0].strip("`"): tuple(kind for kind, cell in zip(SCORE_KINDS, row[1:], strict=False) if cell == "harms")
-        for row in rows[1:]
-    }
-    assert documented == HARMS
-    assert all(row[-1] for row in rows)
-
-
-@pytest.mark.parametrize("flags", [True, 1.5])
-def test_flags_that_are_no_text_are_refused(flags: object) -> None:
-    scores = pd.DataFrame({"flags": [None, flags], "metric": "da", "score": 1.0, "missing": ""})
-    with pytest.raises(ValueError, match=rf"flags is {flags}; expected names"):
-        drop_harmed(scores)
-
-
 VIEWS = ("It helps. Nobody can show off costly shoes to anyone.", "It harms. Clothes are a way to say who one is.")
 
 
@@ -147,39 +122,6 @@ def test_copying_points_of_view_is_told_apart_from_copying_references(text: str,
     assert flag(text, views=VIEWS, question="Should pupils wear uniforms?") == flags
     assert flag(text, views=(), question="Should pupils wear uniforms?") == ""
     assert flag(text, GOOD, views=VIEWS, question="Should pupils wear uniforms?") == flags
-
-
-@pytest.mark.parametrize(
-    ("text", "left"),
-    [
-        (f"{QUESTION} {GOOD}", GOOD),
-        (f"{GOOD} why is the sky, blue...", GOOD),
-        (QUESTION, QUESTION),  # nothing would be left
-        ("Why is the sky blueish?", "Why is the sky blueish?"),
-    ],
-)
-def test_the_question_is_taken_out_of_an_answer(text: str, left: str) -> None:
-    assert remove_question(text, QUESTION) == left
-
-
-def test_a_guarded_judge_gains_nothing_from_a_repeated_question() -> None:
-    candidates = (Answer("plain", GOOD, 2), Answer("before", f"{QUESTION} {GOOD}", 2), Answer("alone", QUESTION, 0))
-    references = tuple(Answer(f"r{grade}", f"reference {grade}", grade) for grade in (3, 2, 1, 0))
-    question = Question(QUESTION, (*candidates, *references))
-    dropped = Draw(Question("what?"), (), (), dropped="fewer_than_two")
-    draws = pd.DataFrame({
-        "dataset": "d", "question": [QUESTION, "what?"], "seed": 0,
-        "draw": [Draw(question, references, candidates), dropped],
-    })  # fmt: skip
-    embedder, scorer = StubEmbedder(), make_zero_shot()
-    plain, guarded = (judge(draws, scorer, embedder) for judge in (judge_by_vectors, judge_guarded))
-    assert guarded.answer.tolist() == plain.answer.tolist()
-    unguarded, scores = (judged.set_index(["output", "answer"]).score for judged in (plain, guarded))
-    assert scores["rank", "before"] == scores["rank", "plain"] == unguarded["rank", "plain"]
-    assert scores["score", "before"] == scores["score", "plain"]
-    assert scores["rank", "alone"] == -5
-    assert scores["score", "alone"] <= scores["score", "plain"] < unguarded["score", "alone"], "unguarded it wins"
-    assert np.isnan(scores["rank", ""])
 
 
 KEYWORDS = stuff_keywords([QUESTION, GOOD, REFERENCE], key="q")

@@ -74,6 +74,7 @@ print(json.dumps(found, default=str))
 
 
 @pytest.mark.slow
+@pytest.mark.monthly
 def test_scores_are_those_of_the_library(tmp_path: Path, folders: dict[str, Path]) -> None:
     tiny = f"path:{folders['gpt2']}"
     uv = Path(sys.executable).with_name("uv")

@@ -1,8 +1,7 @@
-"""What changes when length, order, seed or text changes: by hand, and for stand-ins whose faults are known."""
+"""What changes when length, order, seed or text changes, and which attacks win: by hand, and for known faults."""
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,11 @@ from notebook_cells import run_notebook, use_rule
 from scipy.stats import spearmanr
 from test_listwise import StubEmbedder
 
+from nfqa.files.records import Answer, Question
+from nfqa.metrics.references import Draw
 from nfqa.models.chat import Request
 from reproduction.open import Lab
+from reproduction.studies.attacks import ATTACK, add_attacks, count_beaten
 from reproduction.studies.health import (
     average_by_question,
     correlate_seeds,
@@ -22,6 +24,42 @@ from reproduction.studies.health import (
     measure_length,
     pair_scores,
 )
+
+
+def make_draws(*words: str) -> pd.DataFrame:
+    draws = [
+        Draw(
+            Question(f"why is {word} so", ()),
+            (Answer("r3", f"{word} is good because cats sleep", 3), Answer("r0", f"no {word}", 0)),
+            (Answer("a", f"{word} can help people", 2), Answer("b", "nothing", 1)),
+        )
+        for word in words
+    ]
+    return pd.DataFrame({"dataset": "d", "seed": 0, "question": [one.question.text for one in draws], "draw": draws})
+
+
+def test_each_attack_is_made_of_the_question_its_references_and_candidates() -> None:
+    first, _ = add_attacks(make_draws("tea", "milk")).draw
+    texts = {answer.id.removeprefix(ATTACK): answer.text for answer in first.candidates}
+    assert list(texts) == ["a", "b", "echo", "half_reference", "keywords", "padded", "negated", "off_topic"]
+    assert texts["echo"] == "why is tea so"
+    assert texts["half_reference"] == "tea is good"
+    assert sorted(texts["keywords"].split()) == ["cats", "good", "sleep", "tea"]
+    assert texts["padded"] == "nothing milk is good because cats sleep"  # all that there is on other questions
+    assert texts["negated"] == "tea can not help people"
+    assert texts["off_topic"] == "milk is good because cats sleep"
+    with pytest.raises(ValueError, match="1 question to attack"):
+        add_attacks(make_draws("tea"))
+
+
+def test_an_attack_beats_what_scores_lower_and_half_of_what_scores_alike() -> None:
+    rows = [("a", 1.0, 2, 0.2), ("b", 1.0, 2, 0.4), ("c", 1.0, 1, 0.1), ("d", 1.0, 1, np.nan)]
+    rows += [(f"{ATTACK}echo", 1.0, 0, 0.4), (f"{ATTACK}half_reference", 1.0, 0, 0.05)]
+    scores = pd.DataFrame(rows, columns=["answer", "k", "grade", "score"])
+    scores = scores.assign(question="q", missing="", signature="s")
+    result = count_beaten(scores).set_index(["attack", "grade"]).measured
+    assert result.to_dict() == {("echo", 2): 0.75, ("echo", 1): 1, ("half_reference", 2): 0, ("half_reference", 1): 0}
+
 
 WORDS = np.array([3, 9, 4, 12, 7, 5, 20, 6])
 GRADES = np.array([0.0, 1, 1, 2, 3, 0, 2, 3])
@@ -59,12 +97,6 @@ def test_the_partial_correlation_is_that_of_the_judged_answers(missing: list[int
     }  # fmt: skip
     assert measured.to_dict() == pytest.approx(expected)
     assert result.measured[result.difference_from.notna()].item() == pytest.approx(sg - partial)
-
-
-def test_where_length_decides_everything_nothing_can_be_held_constant() -> None:
-    result = measure_length(make_scores([], words=SCORES * 2)).set_index("statistic").measured
-    assert result["length_with_score"] == pytest.approx(1)
-    assert np.isnan(result["spearman_length_constant"])
 
 
 def test_scores_that_agree_have_no_effect_though_one_side_lacks_verdicts() -> None:
@@ -120,28 +152,3 @@ def test_a_judge_that_always_picks_the_first_and_heeds_a_note(health: Any) -> No
     assert value["places_gaineddoubled"] == 0
     assert value["missing_share"] == 0
     assert "readings_apart" not in value  # a server: its logits are asked for by reading=logits alone
-
-
-def test_the_two_readings_of_a_model_in_process(health: Any) -> None:
-    result, value = health(lambda request: "[[C]]" if "C" in request.labels else "[[1]]", judge="hf:any", candidates=3)
-    # The rule's log-probabilities fall by 1 a place: with R references the expected place is
-    # sum(k e^-k) / sum(e^-k) over 1..R+1, and text always says place 1.
-    places = [np.arange(1, len(draw.references) + 2) for draw in result["few"].draw if draw.candidates]
-    expected = np.mean([(k * np.exp(-k)).sum() / np.exp(-k).sum() - 1 for k in places])
-    assert value["readings_apart"] == pytest.approx(expected, rel=1e-5)
-    assert value["flip_rate"] == 0  # always a tie
-
-
-def test_missing_verdicts_are_counted_and_never_a_default(health: Any) -> None:
-    def mumble(request: Request) -> str:
-        number = int.from_bytes(hashlib.sha256(request.prompt.encode()).digest()[:4], "big")
-        return "I can't say." if number % 4 == 0 else f"[[{request.labels[number % len(request.labels)]}]]"
-
-    result, value = health(mumble, candidates=6)
-    judged = result["listwise"]
-    assert judged.missing[judged.score.isna()].eq("unreadable").all()
-    assert value["missing_share"] == pytest.approx(judged.score.isna().groupby(judged.question).mean().mean(), rel=1e-5)
-    assert value["agreement_over_seeds"] == pytest.approx(1)  # this judge doesn't depend on its seed
-    effects = result["table"][result["table"].treatment != ""].set_index("treatment").value
-    assert effects["mean of 3 seeds"] == pytest.approx(0)
-    assert effects["-2 for a missing verdict"] != 0

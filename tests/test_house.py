@@ -32,7 +32,6 @@ MODULES = {
 }
 HASHED = {f"nfqa/{name}.py" for name in ["models/restated", "models/engine", "models/pretrained", "kernels/perplexity"]}
 HASHED |= {f"nfqa/models/{name}.py" for name in ("reader", "adapters", "vectors")}
-MOST_WORDS = 450  # of prose in a notebook, the answer apart
 NOTEBOOKS = sorted((PROJECT / "notebooks").glob("*/*.ipynb"))  # those of artefacts; index.ipynb is none
 FLOORS = (  # a module imports from its own folder and those before it; "" is a package's top
     *(("nfqa", folder) for folder in ("kernels", "files", "models", "judge", "metrics", "", "frameworks")),
@@ -96,29 +95,15 @@ def test_imports_form_no_circle() -> None:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_keeps_to_its_anatomy(path: Path) -> None:
+def test_a_notebook_has_its_parameters_its_answer_and_marks_on_its_figure(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    prose = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
-    title, answer, method = prose[:3]
-    assert re.fullmatch(r"# .+\n\n\*\*Question\.\*\* [^?]+\?", title)
     assert notebook.cells[1].metadata.tags == [ANSWER]
-    assert "**Method.** " in method
-    assert sum(len(text.split()) for text in prose if text != answer) <= MOST_WORDS
-    for heading, most in (("## Limits", 5), ("## Try this", 2)):
-        (listed,) = [text for text in prose if text.startswith(heading)]
-        assert 1 <= len(re.findall("^- ", listed, re.M)) <= most, heading
-    assert max(len(line) for cell in code for line in cell.source.splitlines()) <= 120
     assert [code[0].metadata.get("tags"), code[1].metadata.get("tags")] == [["parameters"], ["setup"]]
     assert read_parameters(path)["out"] == ""
-    assert "open_lab(" in code[1].source
     assert code[-1].source.splitlines()[-1].startswith("lab.write(")
-    for node in ast.walk(ast.parse("\n".join(cell.source for cell in code))):  # no shell, no magic: plain Python
-        assert not isinstance(node, ast.ClassDef)
-        if isinstance(node, ast.FunctionDef):
-            assert len([part for part in ast.walk(node) if isinstance(part, ast.stmt)]) <= 9, f"{node.name}: to src"
     drawn = [cell.source for cell in code if "figure" in cell.metadata.get("tags", [])]
-    assert not drawn or drawn[-1].splitlines()[-1] == "lab.mark(figure, table)"  # no stand-in without its mark
+    assert not drawn or drawn[-1].splitlines()[-1] == "lab.mark(figure, table)"  # no proxy without its mark
 
 
 def test_every_notebook_belongs_to_an_artefact_and_every_artefact_has_its_notebook() -> None:
@@ -126,18 +111,14 @@ def test_every_notebook_belongs_to_an_artefact_and_every_artefact_has_its_notebo
     assert named == {str(path.relative_to(PROJECT / "notebooks")) for path in NOTEBOOKS}
 
 
-def test_the_register_is_complete_and_holds_the_published_numbers() -> None:
-    registry, paper = read_registry(PROJECT), read_papers(PROJECT)["linkage"]
-    assert {name for artefact in paper.artefacts.values() for name in artefact.datasets} <= set(registry)
-    assert {f"figure_{n:02}" for n in range(1, 12)} | {"data_audit", "definitions", "consistency"} <= {*paper.artefacts}
-    counts = paper.published.artefact.value_counts().to_dict()
+def test_the_register_holds_the_published_numbers() -> None:
+    paper = read_papers(PROJECT)["linkage"]
+    assert {name for artefact in paper.artefacts.values() for name in artefact.datasets} <= set(read_registry(PROJECT))
     # rows x data sets x columns, counted in the paper: e.g. Table 2 has 15 rows of two times three numbers
-    assert counts == {
+    assert paper.published.artefact.value_counts().to_dict() == {
         "table_01": 12, "table_02": 90, "table_03": 36, "table_04": 20, "table_05": 12,
         "table_06": 32, "table_07": 12, "table_08": 12, "table_09": 30, "table_10": 30,
     }  # fmt: skip
-    printed = paper.find_published("table_03").query("metric == 'pairwise' and judge == 'mistral'").iloc[0]
-    assert tuple(printed[["printed", "published", "decimals"]]) == ("20.89", 0.2089, 4)  # percent there
 
 
 def read_pins(name: str) -> dict[str, str]:

@@ -235,12 +235,6 @@ def test_bad_input_is_refused(call, arguments, options, facts):
         call(*arguments, **options)
 
 
-def test_counts_of_resampled_rows_by_hand():
-    counts = draw_counts(3, resamples=500, seed=1)
-    first = np.random.default_rng(1).integers(3, size=(500, 3))[0]
-    assert counts[0].tolist() == [list(first).count(row) for row in range(3)]
-
-
 def test_an_interval_of_drawn_values_leaves_out_what_is_missing():
     interval = find_interval(0.5, [*np.linspace(0, 1, 101), np.nan], units=10**9, n=7, n_missing=2)
     assert interval == Interval(0.5, pytest.approx(0.025), pytest.approx(0.975), None, 7, 2, 10**9)

@@ -1,31 +1,30 @@
-"""From `make` to the table: a language model as judge in process and behind a real server, verdicts, journal, rows."""
+"""From `make` to the table: a language model as judge behind a real server, its verdicts, journal and rows."""
 
 from __future__ import annotations
 
 import shutil
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 from conftest import Checkout, copy_project
-from notebook_cells import run_artefact, run_here
-from test_transformers_serve import serve
+from notebook_cells import run_here
+from test_gguf import write_gguf
+from test_llama_server import serve
 from tiny_models import make_tiny_model, teach_verdicts
 
 from reproduction import runner
 from reproduction.data.registry import UnreachableError
 from reproduction.judging import read_prompt_set
 from reproduction.values import read_values
-from tools import verdicts
 
 pytestmark = pytest.mark.slow
+CONTEXT = 16_384
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of random weights that has learnt one thing: to answer with a verdict."""
-    folder = make_tiny_model(tmp_path_factory.mktemp("taught") / "model", context=16_384)
+    folder = make_tiny_model(tmp_path_factory.mktemp("taught") / "model", context=CONTEXT)
     teach_verdicts(folder)
     return folder
 
@@ -52,54 +51,22 @@ def read_table(project: Checkout, name: str) -> dict[tuple[str, str], float | No
     return judged.value.astype(object).where(judged.value.notna(), None).to_dict()
 
 
-def test_a_model_in_process_fills_table_5_from_make_to_table(project: Checkout, model: Path) -> None:
-    spec = f"path:{model}"
-    done = project.run("run", "linkage/table_05", JUDGE=spec)
-    assert done.returncode == 0, done.stdout + done.stderr
-    rows = read_table(project, "table_05")
-    for method in ("pointwise_ref", "pairwise", "listwise"):
-        assert (method, "acc_best") in rows
-        assert rows[method, "missing_verdicts"] < 1  # it says a letter in a third of its turns, else a number
-    status = project.run("status", "linkage/table_05", JUDGE=spec)
-    assert "fresh" in status.stdout
-    assert "completions" in status.stdout
-
-    # Its verdicts alone make the table again elsewhere; that no model is opened then, test_asking_notebooks shows.
-    with closing(sqlite3.connect(project.root / "verdicts" / "journal.sqlite")) as journal:
-        journal.execute("VACUUM INTO ?", [str(project.root / "other.sqlite")])  # a copy, whoever has it open
-    shutil.rmtree(project.root / "verdicts")
-    shutil.rmtree(project.root / "build" / "variants")
-    assert "new completions imported" in project.run("import", "other.sqlite", call=verdicts.main).stdout
-    done = project.run("run", "linkage/table_05", JUDGE=spec)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert read_table(project, "table_05") == rows
-
-
-def test_the_same_model_behind_a_real_server_fills_table_5_too(project: Checkout, model: Path) -> None:
-    with serve(model) as spec:
-        done = project.run("run", "linkage/table_05", JUDGE=f"openai:{spec.name}@{spec.url}", DECODING="greedy")
+def test_a_model_behind_a_real_server_fills_table_5_and_a_second_run_asks_nothing(
+    project: Checkout, model: Path
+) -> None:
+    file = write_gguf(model, project.root / "taught.gguf")
+    with serve(file, CONTEXT) as address:
+        options = {"JUDGE": f"openai:taught@{address}/v1", "DECODING": "greedy"}
+        done = project.run("run", "linkage/table_05", **options)
         assert done.returncode == 0, done.stdout + done.stderr
         rows = read_table(project, "table_05")
         assert rows["listwise", "acc_best"] is not None
         assert rows["listwise", "missing_verdicts"] < 0.2
     # The server is gone; a second run asks nothing.
     shutil.rmtree(project.root / "build" / "variants")
-    done = project.run("run", "linkage/table_05", JUDGE=f"openai:{spec.name}@{spec.url}", DECODING="greedy")
+    done = project.run("run", "linkage/table_05", **options)
     assert done.returncode == 0, done.stdout + done.stderr
     assert read_table(project, "table_05") == rows
-
-
-def test_a_reading_from_logits_leaves_no_verdict_missing(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "journal.sqlite"))
-    tags = ("parameters", "setup", "ask")
-    found = run_artefact(
-        "linkage/table_05", out=tmp_path, tags=tags, judge=f"path:{model}", reading="logits", prompts="own", limit=3
-    )
-    assert len(found["judgements"]) == 4 * 3 * 3  # methods, questions, answers
-    assert (found["judgements"].unreadable == "").all()
-    assert found["judgements"].mass.between(0.05, 1).all()  # it has learnt where verdicts stand
 
 
 def test_prompts_that_cannot_be_had_are_not_replaced_in_silence(

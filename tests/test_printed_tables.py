@@ -16,7 +16,7 @@ from bs4 import BeautifulSoup, Tag
 from conftest import PROJECT
 
 from reproduction.papers import list_row_keys, read_papers, show_name
-from reproduction.values import COUNTS, NUMBERS, name_keys, read_values, write_intervals
+from reproduction.values import COUNTS, NUMBERS, name_keys, read_values
 
 PAPERS = read_papers(PROJECT)
 NOTEBOOKS = sorted((PROJECT / "notebooks").glob("*/*.ipynb"))
@@ -180,9 +180,3 @@ def test_each_number_of_a_table_stands_in_a_row_of_its_labels(notebook: Path) ->
 
 def test_most_tables_are_looked_at() -> None:
     assert sum(list_wrong(notebook)[0] for notebook in NOTEBOOKS) > 2400
-
-
-def test_intervals_stay_with_their_rows_whatever_the_order() -> None:
-    table = pd.DataFrame({"name": ["b", "a"], "value": [2.0, 1.0], "low": [1.5, 0.5], "high": [2.5, 1.5]}, index=[7, 3])
-    written = table.sort_values("name").assign(written=write_intervals(table, digits=1))
-    assert dict(written[["name", "written"]].to_numpy()) == {"a": "1.0 [0.5, 1.5]", "b": "2.0 [1.5, 2.5]"}

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nfqa.files.records import Answer, Question
-from nfqa.metrics.references import sign
 from reproduction.studies.drawing import COMPOSITIONS, draw_list
 
 
@@ -64,12 +61,6 @@ def test_a_copy_of_a_reference_leaves_with_it_whatever_its_grade():
     question = Question("why?", (Answer("a", "same", 3), Answer("b", "same", 0), Answer("c", "other", 1)))
     for remove, left in (("list", ["c"]), ("best", ["c"]), ("nothing", ["a", "b", "c"])):
         assert name(draw_list(question, (3,), seed=0, remove=remove).candidates) == left
-
-
-def test_a_score_s_signature_starts_with_how_its_draws_were_made():
-    candidates = pd.DataFrame({"answer": ["a", "b"], "signature": ["list:written", np.nan]})
-    assert list(sign(candidates, "judged")) == ["list:written|judged", "judged"]
-    assert list(sign(candidates[["answer"]], "judged")) == ["judged", "judged"]
 
 
 @given(labels=some_labels, grades=some_grades, seed=seeds)

@@ -1,20 +1,73 @@
-"""A stand-in is marked wherever it is shown: in tables, in figures, and in what stands below them."""
+"""Figures: intervals and counts drawn one way; a stand-in is marked wherever it is shown."""
+
+from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import reproduction.open
 from nfqa.files.paths import find_root
-from reproduction.compare import note_stand_ins, say_conditions
-from reproduction.figures import add_note, save_figure, subplots
+from reproduction.compare import note_stand_ins
+from reproduction.figures import ORIGINS, PALETTE, draw_intervals, draw_pairs, subplots
 from reproduction.open import Lab, open_lab
 from reproduction.options import RunOptions
 from reproduction.papers import read_papers
 from reproduction.place import find_place
 from reproduction.replay import redraw_figure
 from reproduction.values import read_values
+
+ROWS = pd.DataFrame(
+    {
+        "label": ["a", "b", "a", "b"],
+        "panel": ["one", "one", "two", "two"],
+        "origin": ["measured", "stand-in", "measured", None],
+        "kind": ["x", "x", "x", "y"],
+        "value": [0.5, 0.25, 0.75, np.nan],
+        "low": [0.4, 0.2, 0.7, np.nan],
+        "high": [0.6, 0.3, 0.8, np.nan],
+        "published": [np.nan, np.nan, 0.7, 0.1],
+        "resampled": ["97 questions", "1,054 questions, 20 draws", "54 questions", None],
+    }
+)
+
+
+def test_a_value_stands_at_its_label_in_its_panel_with_its_interval_and_the_published_one() -> None:
+    one, two = (figure := draw_intervals(ROWS, order=["b", "a"], line={"two": 0}, xlabel="share")).axes
+    assert [axes.get_title(loc="left") or axes.get_title() for axes in (one, two)] == ["one", "two"]
+    assert [text.get_text() for text in one.get_yticklabels()] == ["b", "a"]
+    dots = {line.get_label(): (line.get_xdata().tolist(), line.get_ydata().tolist()) for line in one.lines}
+    assert dots == {"measured": ([0.5], [1]), "proxy*": ([0.25], [0])}
+    assert [line.get_color() for line in one.lines] == [ORIGINS["measured"], ORIGINS["stand-in"]]
+    assert one.collections[0].get_segments()[0].tolist() == [[0.4, 1], [0.6, 1]]
+    published = two.collections[-1]
+    assert published.get_offsets().tolist() == [[0.7, 1], [0.1, 0]]
+    assert (one.get_ylim(), two.lines[-1].get_xdata()) == ((1.5, -0.5), [0, 0])
+    assert figure.get_supxlabel() == "share; 95 % intervals over 54 to 1,054 questions and 20 draws"
+    assert [text.get_text() for text in figure.legends[0].texts] == ["measured", "proxy*", "published"]
+
+
+def test_series_lie_beside_each_other_in_a_row_and_panels_may_be_stacked_with_their_own_labels() -> None:
+    rows = pd.concat([ROWS, ROWS.assign(kind="y", value=ROWS.value + 0.1)]).assign(published=np.nan)
+    axes = draw_intervals(rows[rows.panel == "one"], by="kind").axes[0]
+    heights = np.array([line.get_ydata() for line in axes.lines])
+    assert (heights[0] < [0, 1]).all()
+    assert (heights[1] > [0, 1]).all()
+    assert [line.get_color() for line in axes.lines] == [*PALETTE[:2]]
+    above, below = draw_intervals(ROWS[[True, False, True, True]], stacked=True).axes
+    assert [len(axes.get_yticks()) for axes in (above, below)] == [1, 2]
+
+
+def test_a_matrix_has_one_measure_under_its_diagonal_and_another_over_it() -> None:
+    pairs = pd.DataFrame([("a", "c", 0.1), ("c", "b", 0.2), ("b", "a", 0.3)], columns=["one", "other", "value"])
+    pairs = pd.concat([pairs.assign(of="low"), pairs.assign(of="high", value=pairs.value + 0.5)])
+    figure = draw_pairs(pairs, one="one", other="other", by="of", below="low", above="high", order=["c", "a", "b"])
+    axes = figure.axes[0]
+    assert [text.get_text() for text in axes.texts] == ["0.60", "0.70", "0.10", "0.80", "0.20", "0.30"]
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["1  c", "2  a", "3  b"]
+
 
 ROOT = find_root()
 JUDGE = "the embedded judge, which compares sentence vectors, in place of Mistral or ChatGPT"
@@ -69,14 +122,6 @@ def test_a_note_says_what_stands_in_and_whether_all_of_ours_does(name, origins, 
     assert [line for line in note if "BERTScore" not in line] == expected
 
 
-def test_tables_and_labels_name_what_stands_in(tmp_path, monkeypatch):
-    lab, table = open_with_results("linkage/table_02", tmp_path)
-    page = lab.beside_paper(table[table.difference_from == ""]).to_html()
-    assert f"* proxy: {JUDGE}" in page
-    labelled = lab.label(table)
-    assert labelled.label.str.endswith("*").equals(labelled.origin == "stand-in")
-
-
 @pytest.mark.parametrize(("name", "is_marked"), [("linkage/table_02", True), ("linkage/table_01", False)])
 def test_a_figure_of_stand_ins_says_so_once_shown_and_saved(name, is_marked, tmp_path, monkeypatch):
     lab, table = open_with_results(name, tmp_path)
@@ -88,29 +133,3 @@ def test_a_figure_of_stand_ins_says_so_once_shown_and_saved(name, is_marked, tmp
     for marked in (marked_figure, *saved):
         texts = [text.get_text() for text in getattr(marked, "texts", [])]
         assert sum("* proxy: the embedded judge" in text for text in texts) == is_marked
-
-
-def test_a_note_lies_below_all_that_a_figure_shows_when_it_is_saved(tmp_path):
-    figure = draw_lines()
-    legend, seen = figure.legend(["a line"], loc="outside lower center"), []
-    add_note(figure, "* proxy: " + "this in place of that, " * 40)
-
-    def look(event):
-        seen.append([part.get_window_extent() for part in (figure.texts[-1], legend)])
-
-    figure.canvas.mpl_connect("draw_event", look)
-    save_figure(figure, tmp_path / "figure")
-    assert seen
-    assert all(note.y1 < legend_box.y0 for note, legend_box in seen)
-    assert figure.texts[-1].get_window_extent().width <= figure.bbox.width
-
-
-@pytest.mark.parametrize(
-    ("conditions", "words"),
-    [
-        ({"metric": "pd", "difference_from": "length", "k": 2.0, "seed": None}, "P.D. minus Length in words, k 2"),
-        ({"pairs": "all"}, "all pairs of evaluators"),
-    ],
-)
-def test_conditions_are_said_in_words_by_the_column_where_a_value_has_two_meanings(conditions, words):
-    assert say_conditions(read_papers(ROOT)["debateqa"], conditions) == words

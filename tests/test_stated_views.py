@@ -6,10 +6,7 @@ from itertools import permutations
 
 import numpy as np
 import pandas as pd
-import pytest
-from notebook_cells import run_notebook
 
-from nfqa.metrics.overlap import score_pairs
 from reproduction.studies.decisions import resample_auroc
 from reproduction.studies.stated_views import draw_wordings, keep_apart, pair_wordings
 
@@ -51,14 +48,6 @@ def test_a_claim_gives_an_answer_a_view_in_other_words_and_another_view():
         ]  # fmt: skip
 
 
-def test_another_view_shares_no_wording_and_a_claim_is_drawn_from_once():
-    claims = make_claims([("SUPPORT", [1, 2]), ("SUPPORT", [5]), ("SUPPORT", [6])], [("SUPPORT", [1, 2, 3])])
-    pairs = pair_wordings(pd.concat([claims, claims]), WORDINGS)
-    assert len(pairs) == 3
-    assert set(pairs.stance) == {"same"}
-    assert pairs.point_of_view[1] == "c1"
-
-
 def test_draws_depend_on_the_claim_and_the_seed_alone():
     views = [("SUPPORT", [1, 2, 3]), ("UNDERMINE", [6, 7]), ("SUPPORT", [4])]
     claims = make_claims(*[views] * 8)
@@ -96,34 +85,6 @@ def test_each_text_on_a_claim_gets_an_unrelated_one_of_its_length_from_another_t
             topics = [claims.topics[int(q)].split() for q in {unrelated.split()[-1].partition("-")[0], str(number)}]
             assert len(topics) == 2
             assert not {*topics[0]} & {*topics[1]}
-
-
-def test_a_wording_that_serves_a_claim_of_the_same_topic_is_never_unrelated_and_half_claims_are_left_out():
-    claims, wordings = make_debates()
-    shared = claims.views[0][0][1][0]  # a wording of claim 0, of the topic law, said on claim 2, of art, as well
-    views = claims.views.tolist()
-    views[2] = [*views[2], ("SUPPORT", [shared])]
-    views[3] = views[3][:2]  # no view of the opposite stance
-    claims = claims.assign(views=views, topics=claims.topics.mask(claims.question == "Q4", ""))
-    draws = draw_wordings(claims, wordings)
-    assert set(draws.question) == {"Q0", "Q1", "Q2", "Q5"}
-    unrelated = {one.text for draw in draws.draw for one in draw.candidates if one.id.endswith("_unrelated")}
-    assert wordings.text[shared - 1] not in unrelated  # it is of both topics, and every claim has one of them
-
-
-@pytest.mark.slow
-def test_the_study_of_overlap_counts_what_is_above_what_and_ties_by_half(tmp_path):
-    names = run_notebook("linkage/overlap_blindness", out=tmp_path, n_seeds=1)
-    shares = names["table"].query("statistic == 'share_above' and difference_from == '' and words == ''")
-    shares = shares.set_index(["metric", "first", "second"]).value
-    for first, second in (("paraphrase", "unrelated"), ("same_stance", "unrelated"), ("paraphrase", "same_stance")):
-        credit = []
-        for draw in names["draws"].draw:
-            texts = {one.id: one.text for one in draw.candidates}
-            pair = (texts[first], texts[f"{first}_unrelated" if second == "unrelated" else second])
-            one, other = score_pairs("rouge1", [(text, draw.best.text) for text in pair])
-            credit.append(0.5 if one == other else float(one > other))
-        assert shares["rouge1", first, second] == pytest.approx(sum(credit) / len(credit), abs=1e-9)
 
 
 def test_claims_that_stay_share_no_wording_whatever_their_order():

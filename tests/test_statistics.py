@@ -90,21 +90,6 @@ def pivot(measurements: pd.DataFrame, form: str) -> np.ndarray:
     return table.loc[["q9", "q8", "q7"]].to_numpy()
 
 
-def test_a_note_on_single_scores_is_no_condition() -> None:
-    rows = {
-        "question": [*"abcabc"],
-        "metric": [*"pppqqq"],
-        "measured": [1.0, 2, 6, 1, 1, 1],
-        "note": ["", "cut", ""] * 2,
-    }
-    measured = pd.DataFrame(rows).assign(missing="")
-    averaged = average(measured)
-    assert averaged[["metric", "value", "n"]].to_numpy().tolist() == [["p", 3.0, 3], ["q", 1.0, 3]]
-    gained = subtract(measured, measured.metric == "q", across=["metric"], named="q")
-    assert gained[["metric", "value", "n"]].to_numpy().tolist() == [["p", 2.0, 3]]
-    assert "note" not in {*averaged, *gained}
-
-
 def test_an_average_is_the_kernels_with_questions_in_the_order_of_their_rows() -> None:
     measurements = make_measurements()
     values = average(measurements)

