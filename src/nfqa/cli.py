@@ -55,7 +55,8 @@ _SCORE: dict[str, dict[str, Any]] = {
 
 
 def main(arguments: Sequence[str] | None = None, commands: dict[str, Command] | None = None) -> int:
-    """Run a command; returns its exit code. Wrong input prints one line and gives 2, an interruption 130.
+    """Run a command; returns its exit code. Wrong input prints one line and gives 2, an
+    interruption 130.
 
     A pipe that nobody reads on ends it with 141, as it ends other commands.
     Raises: what is a fault of this project, with a note that says so.
@@ -87,7 +88,9 @@ def main(arguments: Sequence[str] | None = None, commands: dict[str, Command] | 
 
 
 def _discard_output() -> None:
-    """What is left of the output can't be written, so that Python doesn't try it again when it ends."""
+    """What is left of the output can't be written, so that Python doesn't try it again when it
+    ends.
+    """
     for stream in filter(None, (sys.stdout, sys.stderr)):
         try:
             stream.flush()
@@ -149,7 +152,9 @@ def _score(options: argparse.Namespace) -> int:
 
 
 def _warn(summary: pd.DataFrame, omitted: Mapping[str, str]) -> Iterator[str]:
-    """What the scores don't see, by the test set of users' answers, and which methods were omitted, with labels."""
+    """What the scores don't see, by the test set of users' answers, and which methods were omitted,
+    with labels.
+    """
     from nfqa.models.roles import SMOLLM2, is_installed, say_install
 
     scored = summary[summary.n > 0].drop_duplicates("metric").set_index("metric").signature.to_dict()
@@ -166,7 +171,8 @@ def _warn(summary: pd.DataFrame, omitted: Mapping[str, str]) -> Iterator[str]:
 
 
 def _tabulate(summary: pd.DataFrame, folder: Path) -> Iterator[str]:
-    """Lines: the means under each metric, of all answers and each system, then why scores are missing, and warnings.
+    """Lines: the means under each metric, of all answers and each system, then why scores are
+    missing, and warnings.
 
     Means are without the answers whose flags harm a score; those that are others with them follow.
     """
@@ -210,7 +216,9 @@ def _tabulate_means(rows: pd.DataFrame, systems: Sequence[str], title: str) -> s
 
 
 def _tabulate_differences(rows: pd.DataFrame) -> Iterator[str]:
-    """Lines: each system minus the first one under each metric, with its interval and the number of questions."""
+    """Lines: each system minus the first one under each metric, with its interval and the number of
+    questions.
+    """
     if rows.empty:
         return
     interval = rows.low.map(" [{:+.3f}, ".format) + rows.high.map("{:+.3f}]".format)

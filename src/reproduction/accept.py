@@ -1,4 +1,6 @@
-"""Taking over what was made here: results and figures into the reference, tables and lines into committed notebooks."""
+"""Taking over what was made here: results and figures into the reference, tables and lines into
+committed notebooks.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,8 @@ _INJECTED = "injected-parameters"  # papermill's
 def accept_artefacts(root: Path, place: Place, only: Sequence[str]) -> list[str]:
     """Take over the artefacts named, else those of which a value moved; returns their identifiers.
 
-    Raises: ValueError, before anything is copied, for one that was not made here, or whose files or notebook were
-        edited since.
+    Raises: ValueError, before anything is copied, for one that was not made here, or whose files or
+        notebook were edited since.
     """
     accepted = [*only]
     papers = read_papers(root)
@@ -62,10 +64,11 @@ def accept_artefacts(root: Path, place: Place, only: Sequence[str]) -> list[str]
 
 
 def keep_outputs(notebook: Path, executed: Path, root: Path) -> None:
-    """Write the outputs of an executed notebook into the committed one: its tables and printed lines.
+    """Write the outputs of an executed notebook into the committed one: its tables and printed
+    lines.
 
-    Pictures stay in figures/, to which the first cell links. Neither is kept what differs between two equal runs:
-    times, ids, warnings, paths of the machine.
+    Pictures stay in figures/, to which the first cell links. Neither is kept what differs between
+    two equal runs: times, ids, warnings, paths of the machine.
     """
     committed = read_json(notebook)
     run = read_json(executed)

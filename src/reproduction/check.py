@@ -1,4 +1,6 @@
-"""Two comparisons: published values with measured ones, and measured ones with the reference in results/."""
+"""Two comparisons: published values with measured ones, and measured ones with the reference in
+results/.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ _LONGEST = 40  # characters of a moved text that are printed, from where it diff
 
 
 def check_published(root: Path, place: Place) -> pd.DataFrame:
-    """Every published number of both papers beside the measured one: artefact, and `compare_published`'s columns."""
+    """Every published number of both papers beside the measured one: artefact, and
+    `compare_published`'s columns.
+    """
     frames = []
     for paper in read_papers(root).values():
         for name in paper.published.artefact.unique():
@@ -54,9 +58,11 @@ def check_published(root: Path, place: Place) -> pd.DataFrame:
 
 
 def compare_reference(root: Path, place: Place, *, unrun: bool = True) -> pd.DataFrame:
-    """Every number that was made here beside the reference's in results/, as `compare_values` has it.
+    """Every number that was made here beside the reference's in results/, as `compare_values` has
+    it.
 
-    Args: unrun: whether the numbers of artefacts that were not run here are listed as well, as "not run here".
+    Args: unrun: whether the numbers of artefacts that were not run here are listed as well, as "not
+        run here".
     Returns: artefact, row (its key in words), column, committed, now, change (relative) and state.
     """
     frames = []
@@ -76,7 +82,8 @@ def compare_reference(root: Path, place: Place, *, unrun: bool = True) -> pd.Dat
 
 
 def say_made(place: Place, identifiers: Sequence[str]) -> bool:
-    """Say what a run on DebateQA's own questions made, of which nothing is committed; True where something is wrong.
+    """Say what a run on DebateQA's own questions made, of which nothing is committed; True where
+    something is wrong.
 
     Wrong is an artefact that was made without values, or without any file of DebateQA's own.
     """
@@ -127,20 +134,21 @@ def _read(path: Path) -> pd.DataFrame | None:
 def compare_values(then: pd.DataFrame | None, now: pd.DataFrame | None, *, varies: bool = False) -> pd.DataFrame:
     """Every number of two versions of an artefact's values, and the texts in which they differ.
 
-    A number is "same"; "same within tolerance" where it differs by no more than one of these; else "moved":
+    A number is "same"; "same within tolerance" where it differs by no more than one of these; else
+    "moved":
 
     - its last digit, 1e-5 relative, or 1e-11 without a model behind it;
-    - behind a model, 1e-4 of 1, or of the largest number of its row: vectors that differ in their last bits decide a
-      near tie otherwise, which moves an average of ranks by some 1e-5;
-    - in a row with an interval, less than a fiftieth of the width that `then` has: a tie is small beside the sampling
-      error. So may the spread: it moves by no more than the values of its seeds do. An interval without one of its ends
-      or without width gives no tolerance.
+    - behind a model, 1e-4 of 1, or of the largest number of its row: vectors that differ in their
+      last bits decide a near tie otherwise, which moves an average of ranks by some 1e-5;
+    - in a row with an interval, less than a fiftieth of the width that `then` has: a tie is small
+      beside the sampling error. So may the spread: it moves by no more than the values of its seeds
+      do. An interval without one of its ends or without width gives no tolerance.
 
-    Counts are compared exactly, and so are origin, signature and reasons. A row is "gone" or "new" where only one side
-    has it.
+    Counts are compared exactly, and so are origin, signature and reasons. A row is "gone" or "new"
+    where only one side has it.
 
-    Args: varies: the values depend on the processor as they do on a seed. Those with a spread may then move by three of
-        it, and rows without one, of a single seed, don't count.
+    Args: varies: the values depend on the processor as they do on a seed. Those with a spread may
+        then move by three of it, and rows without one, of a single seed, don't count.
     Returns: row (its key in words), column, committed, now, change (relative), state.
     Raises: ValueError where two rows have one key.
     """
@@ -192,9 +200,11 @@ def _name_rows(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def say_moved(compared: pd.DataFrame) -> bool:
-    """Say how results compare with the committed ones: what fails first, by artefact, then the count of each state.
+    """Say how results compare with the committed ones: what fails first, by artefact, then the
+    count of each state.
 
-    Returns: whether a number moved, is gone or is new without a reason; with STRICT, also one within tolerance.
+    Returns: whether a number moved, is gone or is new without a reason; with STRICT, also one
+        within tolerance.
     """
     if compared.empty:
         return False
@@ -214,7 +224,9 @@ def say_moved(compared: pd.DataFrame) -> bool:
 
 
 def _list_failing(lines: pd.DataFrame) -> pd.DataFrame:
-    """What differs in an artefact as it is printed, the largest changes first; of texts the part that differs."""
+    """What differs in an artefact as it is printed, the largest changes first; of texts the part
+    that differs.
+    """
     lines = lines.sort_values("change", ascending=False, na_position="first").head(_LISTED).drop(columns="artefact")
     texts = lines[lines.column.isin(TEXTS)]
     for place, old, new in zip(texts.index, texts.committed, texts.now, strict=True):

@@ -1,4 +1,6 @@
-"""What the papers claim, and the verdict on each claim: on published numbers, measured here, and by proxy."""
+"""What the papers claim, and the verdict on each claim: on published numbers, measured here, and by
+proxy.
+"""
 
 from __future__ import annotations
 
@@ -43,16 +45,19 @@ _Tables = Mapping[str, pd.DataFrame]
 
 
 def judge_claims(paper: Paper, results: Path) -> pd.DataFrame:
-    """Each claim, in the paper's order, with a verdict by the paper's numbers, by what is measured here, and by proxy.
+    """Each claim, in the paper's order, with a verdict by the paper's numbers, by what is measured
+    here, and by proxy.
 
-    A claim without all its rows or tables is not tested on that side; without a proxy it has no such row.
+    A claim without all its rows or tables is not tested on that side; without a proxy it has no
+    such row.
     Args: results: the folder that holds one folder of values for each paper.
-    Returns: one row per claim and side. claim is its name; says, where, kind, stated, bar and headline are as in
-        papers/*.yml; apart: it is a definition, or this project read it off a figure; side, one of SIDES; verdict;
-        supported, not_supported and inconclusive count comparisons; needed: how many must be supported, if not all;
-        primary: the measure that alone counts, if there is one, and the count by all measures;
-        needs: what a test needs, of a claim that is not tested; upper and lower: the rows of the comparison that
-        decides, the closest one or the clearest contradiction, with their values; by: how far the first must lie above
+    Returns: one row per claim and side. claim is its name; says, where, kind, stated, bar and
+        headline are as in papers/*.yml; apart: it is a definition, or this project read it off a
+        figure; side, one of SIDES; verdict; supported, not_supported and inconclusive count
+        comparisons; needed: how many must be supported, if not all; primary: the measure that alone
+        counts, if there is one, and the count by all measures; needs: what a test needs, of a claim
+        that is not tested; upper and lower: the rows of the comparison that decides, the closest
+        one or the clearest contradiction, with their values; by: how far the first must lie above
         the second; stand_in: of a proxy, its name and what it replaces.
     """
     names = {name for claim in paper.claims.values() for name in claim.tables}
@@ -107,7 +112,9 @@ def _say_absence(claim: Claim) -> str:
 
 
 def _say_need(paper: Paper, need: str) -> str:
-    """A role or data in words; a role also by the option that sets it, where the paper names no model for it."""
+    """A role or data in words; a role also by the option that sets it, where the paper names no
+    model for it.
+    """
     words = show_name(paper, need)
     return _ROLES.get(need, words) if words == need else words
 
@@ -122,15 +129,16 @@ def _list_needs(claim: Claim, in_place: pd.DataFrame) -> list[str]:
 def compare_order(order: Order, table: pd.DataFrame) -> pd.DataFrame:
     """Every comparison of an order: which row should lie above which, and whether it does.
 
-    A comparison is "supported" where the whole interval of `upper` lies above that of `lower` by more than `by`.
-    It is "not supported" where the whole interval lies at or below that, and "inconclusive" where the two overlap.
-    A negative `by` allows `upper` to lie so far below `lower`. A value without an interval counts as it is.
-    Overlapping intervals of paired values can hide a difference: paired differences against 0 are the better test.
+    A comparison is "supported" where the whole interval of `upper` lies above that of `lower` by
+    more than `by`. It is "not supported" where the whole interval lies at or below that, and
+    "inconclusive" where the two overlap. A negative `by` allows `upper` to lie so far below
+    `lower`. A value without an interval counts as it is. Overlapping intervals of paired values can
+    hide a difference: paired differences against 0 are the better test.
 
     Args: table: the conditions, value, low and high.
-    Returns: one row per pair, and one row where there is no pair. upper and lower are both rows, as mappings; gap is
-        the difference of their values. state is the verdict, or "missing" where a side has no row or no value.
-        is_proxy is true where one of the two is measured by proxy.
+    Returns: one row per pair, and one row where there is no pair. upper and lower are both rows, as
+        mappings; gap is the difference of their values. state is the verdict, or "missing" where a
+        side has no row or no value. is_proxy is true where one of the two is measured by proxy.
     """
     table = table.reindex(columns=[*dict.fromkeys(["value", "low", "high", "origin", *table, *order.within])])
     table = table[query_rows(table, order.where)]
@@ -179,7 +187,8 @@ def _say_side(paper: Paper, row: Mapping[str, Any]) -> str:
 def _weigh(paper: Paper, pairs: pd.DataFrame, absent: str, primary: str) -> dict[str, object]:
     """The verdict on all orders together, with its counts and the comparison that decides.
 
-    absent: what a test needs where there is none. primary: the measure whose comparisons alone count, if one is named.
+    absent: what a test needs where there is none. primary: the measure whose comparisons alone
+        count, if one is named.
     """
     sides = zip(pairs.upper, pairs.lower, strict=True)
     rows = (upper if pd.notna(upper.get("statistic", np.nan)) else lower for upper, lower in sides)  # either may lack
@@ -214,7 +223,9 @@ def _say_needed(pairs: pd.DataFrame) -> str:
 
 
 def _settle(pairs: pd.DataFrame) -> str:
-    """The verdict on all orders together; "missing" without any. Each order needs as many comparisons as it names."""
+    """The verdict on all orders together; "missing" without any. Each order needs as many
+    comparisons as it names.
+    """
     verdicts = []
     for _, group in pairs.groupby("number"):
         n = len(group)
@@ -230,10 +241,13 @@ def _settle(pairs: pd.DataFrame) -> str:
 
 
 def count_claims(claims: pd.DataFrame, *, apart: bool = False) -> pd.DataFrame:
-    """How many of the claims that text or captions state have each verdict; README, `make claims` and site use this.
+    """How many of the claims that text or captions state have each verdict; README, `make claims`
+    and site use this.
 
-    Args: claims: rows of `judge_claims`. apart: count the definitions and what this project read off figures instead.
-    Returns: one row per side and one column per verdict, so that each row sums to the number of claims.
+    Args: claims: rows of `judge_claims`. apart: count the definitions and what this project read
+        off figures instead.
+    Returns: one row per side and one column per verdict, so that each row sums to the number of
+        claims.
     """
     counted = claims[claims.apart == apart]
     counts = pd.crosstab(counted.side, counted.verdict).reindex(index=SIDES, columns=VERDICTS, fill_value=0)
@@ -242,7 +256,9 @@ def count_claims(claims: pd.DataFrame, *, apart: bool = False) -> pd.DataFrame:
 
 
 def write_claim(sides: pd.DataFrame) -> str:
-    """A claim's rows in lines of plain text: the sentence, each side's verdict and what decides it, the criterion."""
+    """A claim's rows in lines of plain text: the sentence, each side's verdict and what decides it,
+    the criterion.
+    """
     claim = sides.iloc[0]
     read = ", as read by this project" if claim.stated == "figure" else ""
     lines = [f"{claim.says} ({claim['where']}{read})"]

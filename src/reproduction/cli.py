@@ -1,4 +1,6 @@
-"""The commands of a checkout, which the Makefile calls. The first line of a command's docstring is its help."""
+"""The commands of a checkout, which the Makefile calls. The first line of a command's docstring is
+its help.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,9 @@ def _run(root: Path, command: Command, arguments: argparse.Namespace) -> int:
 
 
 def score(root: Path, score_file: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
-    """Score a file as the installed command does, by default into build/scores/, then write the report there."""
+    """Score a file as the installed command does, by default into build/scores/, then write the
+    report there.
+    """
     for name in filter(os.environ.get, _NOT_OF_SCORING):
         raise ValueError(f"{name} has no effect on scoring a file; unset it")
     folder = arguments.out = (arguments.out or root / "build" / "scores" / arguments.file.stem).resolve()
@@ -144,7 +148,9 @@ def reproduce(root: Path, options: RunOptions, arguments: argparse.Namespace) ->
 
 
 def status(root: Path, options: RunOptions, arguments: argparse.Namespace) -> int:
-    """Show which artefacts are up to date, and how many requests a run would send to a language model."""
+    """Show which artefacts are up to date, and how many requests a run would send to a language
+    model.
+    """
     from reproduction.plan import describe_journal, describe_target, plan_targets
 
     targets = list_targets(root, options, arguments.artefacts)
@@ -176,7 +182,9 @@ def check(root: Path, options: RunOptions, arguments: argparse.Namespace) -> int
 
 
 def _print_published(published: pd.DataFrame) -> bool:
-    """Print how results compare with the published ones, failures first; True where one is missing or unexplained."""
+    """Print how results compare with the published ones, failures first; True where one is missing
+    or unexplained.
+    """
     from reproduction.compare import VERDICTS
 
     fails = published.verdict.isin(["differs", "missing"])
@@ -203,7 +211,9 @@ def accept(root: Path, options: RunOptions, arguments: argparse.Namespace) -> in
 
 
 def claims(root: Path, options: RunOptions, _: argparse.Namespace) -> int:
-    """Print the verdict on each claim of the papers: on published numbers, measured here, and by proxy."""
+    """Print the verdict on each claim of the papers: on published numbers, measured here, and by
+    proxy.
+    """
     from reproduction.claims import APART, count_claims, judge_claims, write_claim
     from reproduction.papers import read_papers
 

@@ -1,4 +1,6 @@
-"""Results beside the paper: verdicts on published numbers, tables as the paper prints them, proxies marked."""
+"""Results beside the paper: verdicts on published numbers, tables as the paper prints them, proxies
+marked.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ SHADES = {"equal": "#cfe8d5", "near": "#e6f2e8", EXPLAINED: "#fbeecb", UNEXPLAIN
 
 
 def mark_stand_ins(paper: Paper, name: str, table: pd.DataFrame) -> pd.DataFrame:
-    """An artefact's values with the origin "stand-in" where papers/*.yml says that a measured row is one."""
+    """An artefact's values with the origin "stand-in" where papers/*.yml says that a measured row
+    is one.
+    """
     for entry in paper.list_stand_ins(name):
         replaced = query_rows(table, entry.rows) & (table.origin == "measured")
         table = table.assign(origin=table.origin.mask(replaced, STAND_IN))
@@ -33,7 +37,9 @@ def mark_stand_ins(paper: Paper, name: str, table: pd.DataFrame) -> pd.DataFrame
 
 
 def list_replaced(paper: Paper, name: str, table: pd.DataFrame) -> dict[str, bool]:
-    """Which proxies are in place of what in an artefact's values, a sentence each, and whether every value is by it."""
+    """Which proxies are in place of what in an artefact's values, a sentence each, and whether
+    every value is by it.
+    """
     measured = table[table.origin != "paper"]
     rows = {
         entry.says: query_rows(measured, entry.rows) & (measured.origin == STAND_IN)
@@ -43,7 +49,9 @@ def list_replaced(paper: Paper, name: str, table: pd.DataFrame) -> dict[str, boo
 
 
 def note_stand_ins(paper: Paper, name: str, table: pd.DataFrame) -> str:
-    """What goes below a table or a figure in which proxies are marked by an asterisk, a line each; "" without any."""
+    """What goes below a table or a figure in which proxies are marked by an asterisk, a line each;
+    "" without any.
+    """
     replaced = list_replaced(paper, name, table).items()
     return "\n".join(f"* proxy{' (every row)' if every else ''}: {says}" for says, every in replaced)
 
@@ -51,11 +59,11 @@ def note_stand_ins(paper: Paper, name: str, table: pd.DataFrame) -> str:
 def compare_published(paper: Paper, name: str, table: pd.DataFrame | None) -> pd.DataFrame:
     """Every published number of an artefact beside the measured one, in the paper's order.
 
-    Returns: the columns of `Paper.find_published`, and key, value, low, high, n, origin, verdict, why. Verdicts: equal,
-        at the printed digits; near, within its tolerance or with the published value in the 95 % interval; differs,
-        explained, or cause unknown, where papers/*.csv lists a reason for this measured number, to a unit of
-        its last digit; not run, where it needs something; missing,
-        where it needs nothing and the value is not there.
+    Returns: the columns of `Paper.find_published`, and key, value, low, high, n, origin, verdict,
+        why. Verdicts: equal, at the printed digits; near, within its tolerance or with the
+        published value in the 95 % interval; differs, explained, or cause unknown, where
+        papers/*.csv lists a reason for this measured number, to a unit of its last digit; not run,
+        where it needs something; missing, where it needs nothing and the value is not there.
     """
     measured = ["value", "low", "high", "n", "origin"]
     table = pd.DataFrame(columns=["statistic", *measured], dtype=object) if table is None else table
@@ -89,13 +97,16 @@ def compare_published(paper: Paper, name: str, table: pd.DataFrame | None) -> pd
 
 
 def _add_keys(table: pd.DataFrame, conditions: Sequence[str]) -> pd.DataFrame:
-    """The table with the column `key`, which is equal for rows of the same conditions, whichever are blank."""
+    """The table with the column `key`, which is equal for rows of the same conditions, whichever
+    are blank.
+    """
     keys = [name_row(row) for row in table[list(conditions)].to_dict("records")]
     return table.assign(key=pd.Series(keys, table.index, dtype=object))
 
 
 def lay_beside_paper(paper: Paper, name: str, table: pd.DataFrame) -> Styler:
-    """The published table's own rows and columns, a cell showing the measured value above the published one.
+    """The published table's own rows and columns, a cell showing the measured value above the
+    published one.
 
     Cells are shaded by verdict; unpublished rows are below a rule; an asterisk marks a proxy, which
     a note below the table names.
@@ -119,11 +130,13 @@ def lay_beside_paper(paper: Paper, name: str, table: pd.DataFrame) -> Styler:
 
 
 def pivot_beside_paper(paper: Paper, name: str, table: pd.DataFrame | None) -> pd.DataFrame:
-    """An artefact's table in the paper's rows, or its datasets where all its numbers are in one row.
+    """An artefact's table in the paper's rows, or its datasets where all its numbers are in one
+    row.
 
-    Returns: below each of cell (measured, with an asterisk behind a proxy, and on a second line the published value),
-        verdict ("" in unpublished rows) and origin, the paper's columns. Published rows come first, in the paper's
-        order; then unpublished ones, but for differences between rows.
+    Returns: below each of cell (measured, with an asterisk behind a proxy, and on a second line the
+        published value), verdict ("" in unpublished rows) and origin, the paper's columns.
+        Published rows come first, in the paper's order; then unpublished ones, but for differences
+        between rows.
     Raises: ValueError for an artefact without published numbers.
     """
     both = compare_published(paper, name, table)
@@ -151,7 +164,9 @@ def pivot_beside_paper(paper: Paper, name: str, table: pd.DataFrame | None) -> p
 
 
 def _list_ours_alone(paper: Paper, table: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
-    """Measured rows without a published number, each with the heading of its column; named by its conditions."""
+    """Measured rows without a published number, each with the heading of its column; named by its
+    conditions.
+    """
     keys = name_keys(table)
     conditions = [name for name in list_row_keys(published) if name != "dataset"]
     cells = published.groupby(["row", "dataset"])
@@ -164,11 +179,13 @@ def _list_ours_alone(paper: Paper, table: pd.DataFrame, published: pd.DataFrame)
 
 
 def label_rows(paper: Paper, name: str, table: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
-    """The table for a figure: each row with `label`, its metric and conditions in words, and `published`.
+    """The table for a figure: each row with `label`, its metric and conditions in words, and
+    `published`.
 
-    Published rows come first, in the paper's order, also those without a measured value (`value` missing, `why`); then
-    unpublished ones. An asterisk ends the label of a proxy. `dataset` and `statistic` are kept as they are, `panel` is
-    the dataset's title. by: the columns that make the label, in its order; all conditions where none are named.
+    Published rows come first, in the paper's order, also those without a measured value (`value`
+    missing, `why`); then unpublished ones. An asterisk ends the label of a proxy. `dataset` and
+    `statistic` are kept as they are, `panel` is the dataset's title. by: the columns that make the
+    label, in its order; all conditions where none are named.
     """
     keys = name_keys(table)
     published = compare_published(paper, name, table)
@@ -197,7 +214,9 @@ def name_rows(paper: Paper, table: pd.DataFrame, names: Iterable[str]) -> pd.Ser
 
 
 def say_conditions(paper: Paper, conditions: Mapping[Hashable, object]) -> str:
-    """Conditions in words, those that are given: a number after its column, a difference as "A minus B"."""
+    """Conditions in words, those that are given: a number after its column, a difference as "A
+    minus B".
+    """
     words = ""
     for name, part in conditions.items():
         if part is None or part != part or part == "":
@@ -230,8 +249,9 @@ def _flatten(cells: pd.DataFrame) -> pd.DataFrame:
 def tabulate_values(paper: Paper, name: str, table: pd.DataFrame) -> str:
     """An artefact's values for a terminal: the paper's table, or each value with its conditions.
 
-    The latter are those of the sample, which says nothing of a paper, and of an artefact without published numbers.
-    A cell is the measured value, `*` for a proxy, and the published value. Of more than 24 rows the first are printed.
+    The latter are those of the sample, which says nothing of a paper, and of an artefact without
+    published numbers. A cell is the measured value, `*` for a proxy, and the published value. Of
+    more than 24 rows the first are printed.
     """
     if (paper.published.artefact == name).any() and "sample" not in table.origin.tolist():
         cells = _flatten(pivot_beside_paper(paper, name, table)["cell"])

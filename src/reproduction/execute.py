@@ -1,4 +1,6 @@
-"""A notebook, run in a kernel: a process group of its own, which ends with the command that started it."""
+"""A notebook, run in a kernel: a process group of its own, which ends with the command that started
+it.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +38,12 @@ def execute_notebook(
 ) -> str:
     """Run a notebook with its working directory at `folder`; returns why it failed, "" on success.
 
-    Not in the main thread, in which nbclient would take Ctrl-C for itself. A kernel looks each second whether the
-    process that started it is still there, and ends if not; `end_kernels` is faster.
+    Not in the main thread, in which nbclient would take Ctrl-C for itself. A kernel looks each
+    second whether the process that started it is still there, and ends if not; `end_kernels` is
+    faster.
 
-    Args: environment: variables for the kernel alone. with_answer: keep the answer, which is the committed run's.
+    Args: environment: variables for the kernel alone. with_answer: keep the answer, which is the
+        committed run's.
     """
     # jsonschema, behind nbformat, takes up to 2 s to compile a grammar of IRIs, a format that no notebook has; it does
     # without what can't be imported.

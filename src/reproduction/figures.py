@@ -1,4 +1,6 @@
-"""How figures look: one style for matplotlib and seaborn, colours with a meaning, one way to draw intervals."""
+"""How figures look: one style for matplotlib and seaborn, colours with a meaning, one way to draw
+intervals.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def use_style() -> None:
 
 
 def subplots(*shape: int, **options: Any) -> tuple[Figure, Any]:
-    """As `matplotlib.pyplot.subplots`, but shown once, where a cell ends with the figure's name, not a second time."""
+    """As `matplotlib.pyplot.subplots`, but shown once, where a cell ends with the figure's name,
+    not a second time.
+    """
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(*shape, **options)
@@ -65,12 +69,14 @@ def draw_intervals(
     line: float | Mapping[str, float] | None = None, stacked: bool = False, xlabel: str = "", width: float = 6.4,
     **options: Any,
 ) -> Figure:  # fmt: skip
-    """Values as dots with their 95 % intervals: a row per label, a panel per measure, hollow diamonds for the paper's.
+    """Values as dots with their 95 % intervals: a row per label, a panel per measure, hollow
+    diamonds for the paper's.
 
-    Args: rows: value, low, high and, where there are any, published; y, panel: columns of words; by: a column whose
-        words have a colour and shape each, side by side in a row; order: the labels from the top, by default as they
-        come; line: where a dashed line stands, in every panel or in those named; stacked: panels one below the other,
-        each with its own labels; xlabel: below them all, before what the intervals are over; options: for `subplots`.
+    Args: rows: value, low, high and, where there are any, published; y, panel: columns of words;
+        by: a column whose words have a colour and shape each, side by side in a row; order: the
+        labels from the top, by default as they come; line: where a dashed line stands, in every
+        panel or in those named; stacked: panels one below the other, each with its own labels;
+        xlabel: below them all, before what the intervals are over; options: for `subplots`.
     """
     every = list(dict.fromkeys(order or rows[y]))
     series = list(dict.fromkeys(rows[by].dropna()))
@@ -124,11 +130,12 @@ def draw_intervals(
 def draw_pairs(
     pairs: pd.DataFrame, *, one: str, other: str, by: str, below: str, above: str, order: Sequence[str], **options: Any
 ) -> Figure:
-    """Two measures of every two things in one matrix, in which the columns have the numbers of the rows.
+    """Two measures of every two things in one matrix, in which the columns have the numbers of the
+    rows.
 
-    Args: pairs: `value`, and columns of words: one, other: two things, in either order; by: the measure; below, above:
-        which measure stands under the diagonal, which over it; order: the things from the top; options: for
-        `seaborn.heatmap`.
+    Args: pairs: `value`, and columns of words: one, other: two things, in either order; by: the
+        measure; below, above: which measure stands under the diagonal, which over it; order: the
+        things from the top; options: for `seaborn.heatmap`.
     """
     import pandas as pd
     import seaborn as sns
@@ -148,7 +155,9 @@ def draw_pairs(
 
 
 def say_units(rows: pd.DataFrame) -> str:
-    """What the intervals of rows are over, by their column `resampled`: "95 % intervals over 54 to 97 questions"."""
+    """What the intervals of rows are over, by their column `resampled`: "95 % intervals over 54 to
+    97 questions".
+    """
     units = rows.loc[rows.low.notna(), "resampled"].dropna().str.split(", ").explode().str.extract(r"([\d,]+) (.+)")
     sizes = units[0].str.replace(",", "").astype(float).groupby(units[1], sort=False).agg(["min", "max"])
     words = [f"{low:,.0f}{f' to {high:,.0f}' * (high > low)} {noun}" for noun, low, high in sizes.itertuples()]
@@ -166,7 +175,9 @@ def mark_points(axes: Axes, points: pd.DataFrame, show: Callable[..., str]) -> N
 
 
 def add_note(figure: Figure, note: str) -> Figure:
-    """The figure with a note below all that it shows, as wide as that; once, however often it is added."""
+    """The figure with a note below all that it shows, as wide as that; once, however often it is
+    added.
+    """
     if note and all(text.get_gid() != _NOTE for text in figure.texts):
         for _ in range(2):  # a layout settles with the second; it is to stay
             figure.draw_without_rendering()

@@ -1,4 +1,6 @@
-"""Findings of an artefact: claims, each with the values that test it and the verdict that follows from them."""
+"""Findings of an artefact: claims, each with the values that test it and the verdict that follows
+from them.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,13 @@ _SIDES = {"above": operator.gt, "below": operator.lt}
 def list_findings(paper: Paper, table: pd.DataFrame, claims: Mapping[str, str]) -> pd.DataFrame:
     """Each claim beside the rows of `table` that test it.
 
-    Args: table: values, as `tidy_values` gives them; claims: a sentence, and the pandas query that picks its rows;
-        where the sentence can be wrong, also the side of a number on which each value should lie, "QUERY -> above 0.5".
-    Returns: one row per claim and value. claim; of: the conditions in which a claim's rows differ; value; interval;
-        n; verdict: "supported" where the whole interval lies on that side, "not supported" where none of it does, else
-        "inconclusive", each with "(proxy)" where the value is a proxy's; "not tested" without a value; "" for a
-        claim that names no side.
+    Args: table: values, as `tidy_values` gives them; claims: a sentence, and the pandas query that
+        picks its rows; where the sentence can be wrong, also the side of a number on which each
+        value should lie, "QUERY -> above 0.5".
+    Returns: one row per claim and value. claim; of: the conditions in which a claim's rows differ;
+        value; interval; n; verdict: "supported" where the whole interval lies on that side, "not
+        supported" where none of it does, else "inconclusive", each with "(proxy)" where the value
+        is a proxy's; "not tested" without a value; "" for a claim that names no side.
     """
     frames = []
     for claim, test in claims.items():

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 
 def find_journal(root: Path) -> Path:
-    """Where verdicts are kept: $NFQA_JOURNAL, or verdicts/journal.sqlite. Not under build/, which may be deleted."""
+    """Where verdicts are kept: $NFQA_JOURNAL, or verdicts/journal.sqlite. Not under build/, which
+    may be deleted.
+    """
     path = os.environ.get("NFQA_JOURNAL")
     return Path(path).expanduser().absolute() if path else root / "verdicts" / "journal.sqlite"
 

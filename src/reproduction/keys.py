@@ -1,4 +1,6 @@
-"""The key of an artefact: what it depends on, by hash; the record of its last run; the difference between the two."""
+"""The key of an artefact: what it depends on, by hash; the record of its last run; the difference
+between the two.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ class Key:
 class Record(BaseModel):
     """What an artefact's last run read and wrote, by hash, in WORK/runs/PAPER/NAME.json.
 
-    `missing` counts, of all that was asked of language models, the verdicts without a number, by reason.
+    `missing` counts, of all that was asked of language models, the verdicts without a number, by
+    reason.
     """
 
     parts: dict[str, str]
@@ -54,10 +57,11 @@ class Record(BaseModel):
 
 
 def choose_parameters(paper: Paper, name: str, options: RunOptions, out: Path) -> dict[str, Any]:
-    """What a notebook is given: the profile's parameters, the entry's, the user's; refused if the notebook lacks them.
+    """What a notebook is given: the profile's parameters, the entry's, the user's; refused if the
+    notebook lacks them.
 
-    Raises: ValueError naming an unknown parameter and listing the known ones; for a value of another kind than the
-        default, or a text that UTF-8 can't carry.
+    Raises: ValueError naming an unknown parameter and listing the known ones; for a value of
+        another kind than the default, or a text that UTF-8 can't carry.
     """
     artefact = paper.artefacts[name]
     known = read_parameters(artefact.path)
@@ -93,7 +97,8 @@ def _check_kind(where: str, value: Any, default: Any) -> None:
 
 
 def make_key(paper: Paper, name: str, place: Place, options: RunOptions) -> Key:
-    """The key of an artefact: notebook, entry, parameters, modules, packages, data, roles, and results that it reads.
+    """The key of an artefact: notebook, entry, parameters, modules, packages, data, roles, and
+    results that it reads.
 
     Raises: ValueError as `choose_parameters`, or for a role spec that can't be read.
     """
@@ -129,9 +134,11 @@ def make_key(paper: Paper, name: str, place: Place, options: RunOptions) -> Key:
 
 
 def list_data(root: Path, artefact: Artefact, parameters: Mapping[str, Any]) -> list[str]:
-    """The datasets that an artefact reads in a run; an optional one only where a parameter names it.
+    """The datasets that an artefact reads in a run; an optional one only where a parameter names
+    it.
 
-    Whether its file lies on the disk decides nothing: the same command reads the same data everywhere.
+    Whether its file lies on the disk decides nothing: the same command reads the same data
+    everywhere.
     """
     registry = read_registry(root)
     names_optional = parameters.get("questions") == DEBATEQA
@@ -153,7 +160,9 @@ def _hash_upstream(root: Path, name: str, data: str) -> str:
 
 
 def read_record(place: Place, identifier: str) -> Record | None:
-    """An artefact's run record; None when there is none, or one cut short by a full disk: it is run again."""
+    """An artefact's run record; None when there is none, or one cut short by a full disk: it is run
+    again.
+    """
     try:
         return Record.model_validate_json((place.runs / f"{identifier}.json").read_bytes())
     except (FileNotFoundError, ValueError):
@@ -202,7 +211,9 @@ class Target:
 
     @property
     def is_main(self) -> bool:
-        """Whether it is the artefact that its notebook names, of which the committed notebook holds the run."""
+        """Whether it is the artefact that its notebook names, of which the committed notebook holds
+        the run.
+        """
         return bool(read_parameters(self.artefact.path)["artefact"] == self.identifier)
 
     @property
@@ -217,13 +228,16 @@ class Target:
 
 
 def lacks_answers(artefact: Artefact, parameters: dict[str, Any]) -> bool:
-    """Whether an artefact scores answers to questions that nothing answers: no generator, and no folder."""
+    """Whether an artefact scores answers to questions that nothing answers: no generator, and no
+    folder.
+    """
     settings = read_parameters(artefact.path) | parameters
     return artefact.takes_answers and not (settings.get("generator") or settings.get("answers"))
 
 
 def list_targets(root: Path, options: RunOptions, only: Sequence[str] = ()) -> list[Target]:
-    """Every artefact with a notebook, or those named and what they read, in the papers' order, each with its state.
+    """Every artefact with a notebook, or those named and what they read, in the papers' order, each
+    with its state.
 
     An artefact that reads a stale one is stale too, all the way down a chain.
     Raises: ValueError for an unknown artefact, or one without a notebook.

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 
 def show_progress(folder: Path, unit: str) -> Callable[[int, int], None]:
-    """A callback that notes in FOLDER/progress.txt a batch's progress, such as "340 of 1,200 verdicts", for the runner.
+    """A callback that notes in FOLDER/progress.txt a batch's progress, such as "340 of 1,200
+    verdicts", for the runner.
 
     It writes once a second at most; nothing is left once the batch has ended.
     """
@@ -46,7 +47,9 @@ def show_progress(folder: Path, unit: str) -> Callable[[int, int], None]:
 
 
 class Roles:
-    """The models behind a notebook. `roles` holds the specs of each; `paper` names the models of published rows."""
+    """The models behind a notebook. `roles` holds the specs of each; `paper` names the models of
+    published rows.
+    """
 
     def __init__(
         self, root: Path, out: Path, data: str, roles: Mapping[str, str], asking: Asking, paper: Paper
@@ -102,9 +105,11 @@ class Roles:
 
     @property
     def larger(self) -> set[str]:
-        """The committed evaluators but the first, by name, where the role has the word "committed"; else none.
+        """The committed evaluators but the first, by name, where the role has the word "committed";
+        else none.
 
-        Of them only some losses are committed: the paper's form of P.D. on OvertonEvals' answers, and few other texts.
+        Of them only some losses are committed: the paper's form of P.D. on OvertonEvals' answers,
+        and few other texts.
         """
         if ALL_COMMITTED not in [part.strip() for part in self.roles["evaluator"].split(",")]:
             return set()
@@ -112,7 +117,9 @@ class Roles:
         return {name for name, model in self.evaluators.items() if model.spec.identity in larger}
 
     def find_evaluators(self, dataset: str) -> dict[str, Evaluator]:
-        """The evaluators by name, without the `larger` ones where they have no losses of a dataset's answers."""
+        """The evaluators by name, without the `larger` ones where they have no losses of a
+        dataset's answers.
+        """
         has_losses = dataset.endswith("overton")
         return {name: model for name, model in self.evaluators.items() if has_losses or name not in self.larger}
 
@@ -134,7 +141,9 @@ class Roles:
 
     @property
     def judge(self) -> LanguageJudge | None:
-        """The judge role's language model, the first where it names several; None where the embedded judge fills it."""
+        """The judge role's language model, the first where it names several; None where the
+        embedded judge fills it.
+        """
         return next(iter(self.judges.values()), None)
 
     def open_other_reading(self, reading: Reading) -> LanguageJudge | None:
@@ -156,8 +165,8 @@ class Roles:
     def named_judges(self) -> dict[str, LanguageJudge]:
         """The judge role's language models by what their rows are called.
 
-        That is the published model that one is, if it is asked as published; else its own name, where its verdicts are
-        committed or there are several; else "judge".
+        That is the published model that one is, if it is asked as published; else its own name,
+        where its verdicts are committed or there are several; else "judge".
         """
         named: dict[str, LanguageJudge] = {}
         for name, judge in self.judges.items():
@@ -175,12 +184,16 @@ class Roles:
 
     @property
     def judge_name(self) -> str:
-        """What the rows of the judge role's language model are called, the first where it names several."""
+        """What the rows of the judge role's language model are called, the first where it names
+        several.
+        """
         return next(iter(self.named_judges), "judge")
 
     @cached_property
     def writers(self) -> dict[str, Asker]:
-        """The generator role's language models by name, none by default. One of the paper's has its name."""
+        """The generator role's language models by name, none by default. One of the paper's has its
+        name.
+        """
         opened = open_generators(self.root, self.roles["generator"], self.asking, **self._describe_asker("texts"))
         self._askers += opened.values()
         systems = {name: [s for s, form in self.systems.items() if re.fullmatch(form, name.lower())] for name in opened}
@@ -197,7 +210,9 @@ class Roles:
         return merge_tallies(asker.tally for asker in self._askers)
 
     def say_usage(self) -> str:
-        """What this run asked, for the notebook's page alone: another run finds more in the journal."""
+        """What this run asked, for the notebook's page alone: another run finds more in the
+        journal.
+        """
         if not self._askers:
             return "No language model was asked: `JUDGE=` names none."
         t = self.tally

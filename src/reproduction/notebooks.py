@@ -47,7 +47,8 @@ def _parse_notebook(path: Path, *_: int) -> Sequence[dict[str, Any]]:
 def read_parameters(notebook: Path) -> dict[str, Any]:
     """The names and default values in a notebook's parameters cell.
 
-    Raises: ValueError where there is no such cell, or it holds anything but assignments of literals.
+    Raises: ValueError where there is no such cell, or it holds anything but assignments of
+        literals.
     """
     tagged = [cell["source"] for cell in read_cells(notebook) if "parameters" in cell["tags"]]
     try:
@@ -59,12 +60,16 @@ def read_parameters(notebook: Path) -> dict[str, Any]:
 
 
 def list_roles(notebook: Path) -> dict[str, str]:
-    """The roles that a notebook takes, those that its parameters name, each with what fills it by default."""
+    """The roles that a notebook takes, those that its parameters name, each with what fills it by
+    default.
+    """
     return {name: spec or DEFAULTS[name] for name, spec in read_parameters(notebook).items() if name in DEFAULTS}
 
 
 def list_datasets(notebook: Path) -> tuple[str, ...]:
-    """The datasets that a notebook loads: the names written in its calls of `lab.load` and `lab.load_frame`."""
+    """The datasets that a notebook loads: the names written in its calls of `lab.load` and
+    `lab.load_frame`.
+    """
     names = []
     for node in _walk_code(notebook):
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("lab.load", "lab.load_frame"):
@@ -73,7 +78,9 @@ def list_datasets(notebook: Path) -> tuple[str, ...]:
 
 
 def list_imports(notebook: Path) -> list[tuple[str, str]]:
-    """What a notebook imports from nfqa, as (module, name); the name is "" where the module itself is imported."""
+    """What a notebook imports from nfqa, as (module, name); the name is "" where the module itself
+    is imported.
+    """
     imports = []
     for node in _walk_code(notebook):
         if isinstance(node, ast.ImportFrom):
@@ -84,7 +91,9 @@ def list_imports(notebook: Path) -> list[tuple[str, str]]:
 
 
 def list_functions(notebook: Path) -> list[str]:
-    """The functions and classes of nfqa that a notebook imports, MODULE:NAME: what its values were made by."""
+    """The functions and classes of nfqa that a notebook imports, MODULE:NAME: what its values were
+    made by.
+    """
     tools = ("reproduction.open", "reproduction.figures")
     imports = [(module, name) for module, name in list_imports(notebook) if name and module not in tools]
     return sorted(f"{module}:{name}" for module, name in imports if not name.isupper())
@@ -96,7 +105,9 @@ def hash_imports(notebook: Path) -> dict[str, str]:
 
 
 def hash_cells(notebook: Path) -> str:
-    """A hash of all cells, prose too, whatever their outputs, and without the answer, on which no value depends."""
+    """A hash of all cells, prose too, whatever their outputs, and without the answer, on which no
+    value depends.
+    """
     cells = [cell for cell in read_cells(notebook) if ANSWER not in cell["tags"]]
     return hash_json([[cell["cell_type"], cell["source"]] for cell in cells])
 

@@ -1,4 +1,6 @@
-"""The one object that a notebook opens: its data, its roles, its published numbers, and where its results go."""
+"""The one object that a notebook opens: its data, its roles, its published numbers, and where its
+results go.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ if TYPE_CHECKING:
 
 
 class Lab(Roles):
-    """What `open_lab` gives. Results go to `out`; the runner moves them into place when the notebook has succeeded."""
+    """What `open_lab` gives. Results go to `out`; the runner moves them into place when the
+    notebook has succeeded.
+    """
 
     def __init__(self, identifier: str, *, data: str, out: str, roles: Mapping[str, str], asking: Asking) -> None:
         self.identifier = identifier
@@ -62,7 +66,8 @@ class Lab(Roles):
     def load(self, name: str, **options: Any) -> Any:
         """A dataset by its registered name; the bundled sample when the run is on the sample.
 
-        Args: how: `limit`, `first`, `split` or `repeats`, as `reproduction.data.load.load` has them.
+        Args: how: `limit`, `first`, `split` or `repeats`, as `reproduction.data.load.load` has
+            them.
         Raises: ValueError where papers/*.yml does not list it, and as that function.
         """
         from reproduction.data.load import load
@@ -71,7 +76,8 @@ class Lab(Roles):
         return self.use(load(name, data=self.data, root=self.root, **options))
 
     def load_splits(self, *, limit: int | None = None) -> list[QuestionSet]:
-        """DebateQA's own questions: its test split and its dev split; the sample's one split in a sample run.
+        """DebateQA's own questions: its test split and its dev split; the sample's one split in a
+        sample run.
 
         Args: limit: at most this many of each, chosen by hash.
         Raises: as `load`.
@@ -80,10 +86,11 @@ class Lab(Roles):
         return [self.load(name, limit=limit) for name in names]
 
     def load_debates(self, questions: str, *, limit: int | None = None, fewest: int = 1) -> QuestionSet:
-        """Debatable questions: claims of Debatewise that no embedded model was trained on, or DebateQA's test split.
+        """Debatable questions: claims of Debatewise that no embedded model was trained on, or
+        DebateQA's test split.
 
-        Args: questions: "debatewise" or "debateqa"; limit: at most this many, chosen by hash; fewest: partial answers
-            that a question must have.
+        Args: questions: "debatewise" or "debateqa"; limit: at most this many, chosen by hash;
+            fewest: partial answers that a question must have.
         Raises: ValueError as `load`, or where no question has so many partial answers.
         """
         every = self.load("debateqa_test" if questions == DEBATEQA else questions, split="held_out")
@@ -98,12 +105,12 @@ class Lab(Roles):
     ) -> Answered:
         """Answers of several systems to debatable questions, all to the same.
 
-        They are those of a folder of files, or of the generator role's models, to the questions of `load_debates`; or,
-        with neither, those of OvertonEvals to its own questions.
-        Args: questions: as `load_debates`; files: the folder; limit, fewest: of the questions; options: as
-            `nfqa.judge.answering.answer_questions`.
-        Raises: as `load_debates`, and as the functions of `reproduction.debates.answered`; ValueError where nothing
-            answers DebateQA's questions.
+        They are those of a folder of files, or of the generator role's models, to the questions of
+        `load_debates`; or, with neither, those of OvertonEvals to its own questions.
+        Args: questions: as `load_debates`; files: the folder; limit, fewest: of the questions;
+            options: as `nfqa.judge.answering.answer_questions`.
+        Raises: as `load_debates`, and as the functions of `reproduction.debates.answered`;
+            ValueError where nothing answers DebateQA's questions.
         """
         from nfqa.judge.answering import answer_questions
         from reproduction.debates.answered import Answered, read_answer_files
@@ -124,9 +131,11 @@ class Lab(Roles):
         return Answered.gather(debates, answers)
 
     def load_frame(self, name: str) -> pd.DataFrame:
-        """A registered table, as `reproduction.data.web` has them; the bundled sample when the run is on the sample.
+        """A registered table, as `reproduction.data.web` has them; the bundled sample when the run
+        is on the sample.
 
-        Raises: ValueError where papers/*.yml does not list it, and as `reproduction.data.web.load_frame`.
+        Raises: ValueError where papers/*.yml does not list it, and as
+            `reproduction.data.web.load_frame`.
         """
         from reproduction.data.web import load_frame
 
@@ -141,13 +150,16 @@ class Lab(Roles):
         return dataset
 
     def read_prompts(self, name: str = "") -> PromptSet:
-        """A set of prompts, by default the one the judge is asked with; `upstream` fetches the released files."""
+        """A set of prompts, by default the one the judge is asked with; `upstream` fetches the
+        released files.
+        """
         return read_prompt_set(self.root, name or self.asking.prompts)
 
     # Published numbers and results ------------------------------------------------------------------------------------
 
     def published(self, name: str = "") -> pd.DataFrame:
-        """The published numbers of this artefact, or of another one of the paper that it reads or cites.
+        """The published numbers of this artefact, or of another one of the paper that it reads or
+        cites.
 
         Returns: as `reproduction.papers.Paper.find_published`.
         """
@@ -155,7 +167,9 @@ class Lab(Roles):
         return self.paper.find_published(name or self.name)
 
     def read(self, name: str = "") -> pd.DataFrame:
-        """The values of this artefact, or of another one that papers/*.yml lists under reads, and so made before it."""
+        """The values of this artefact, or of another one that papers/*.yml lists under reads, and
+        so made before it.
+        """
         from reproduction.values import read_values
 
         self._check_listed(name, "reads", "reads")
@@ -172,8 +186,8 @@ class Lab(Roles):
     def tidy(self, values: pd.DataFrame, *, exact: Collection[str] | bool = ()) -> pd.DataFrame:
         """Values as they are written, rounded once: what tables, figures and findings show.
 
-        Args: exact: metrics that no model's floating point is behind, or True for all; an artefact without a model's
-            role is exact throughout.
+        Args: exact: metrics that no model's floating point is behind, or True for all; an artefact
+            without a model's role is exact throughout.
         Raises: as `reproduction.values.tidy_values`.
         """
         from io import StringIO
@@ -189,7 +203,9 @@ class Lab(Roles):
         return read_values(StringIO(table.to_csv(index=False)))  # exactly what a reader of the file will see
 
     def beside_paper(self, table: pd.DataFrame) -> Styler:
-        """The table in the paper's own shape: the measured value and its interval above the published one."""
+        """The table in the paper's own shape: the measured value and its interval above the
+        published one.
+        """
         from reproduction.compare import lay_beside_paper
 
         return lay_beside_paper(self.paper, self.name, table)
@@ -201,7 +217,9 @@ class Lab(Roles):
         return label_rows(self.paper, self.name, table, by)
 
     def mark(self, figure: Figure, table: pd.DataFrame) -> Figure:
-        """A figure of these values with lines below it: whether they are the sample's, of a quick run, or a proxy's."""
+        """A figure of these values with lines below it: whether they are the sample's, of a quick
+        run, or a proxy's.
+        """
         from reproduction.compare import note_stand_ins
 
         made_up = "SAMPLE: made-up data, not the paper's" if "sample" in set(table.origin) else ""
@@ -225,10 +243,11 @@ class Lab(Roles):
         figure: Figure | None = None,
         varies: bool = False,
     ) -> None:
-        """Write values, their provenance and the figure as PNG and PDF, for the runner to move into place.
+        """Write values, their provenance and the figure as PNG and PDF, for the runner to move into
+        place.
 
-        Args: varies: whether the values depend on the processor as they do on a seed: `make check` then lets them move
-            by three times their spread.
+        Args: varies: whether the values depend on the processor as they do on a seed: `make check`
+            then lets them move by three times their spread.
         Raises: ValueError for a table that did not come from `tidy`.
         """
         from reproduction.values import MEASURED, write_values
@@ -264,7 +283,9 @@ class Lab(Roles):
         } | {name: note for name, note in {"size": self.size, "dtype": read_precision("")}.items() if note}
 
     def _check_listed(self, name: str, does: str, *fields: str) -> None:
-        """What an artefact uses must be in its entry, on which its staleness depends; "" is the artefact itself."""
+        """What an artefact uses must be in its entry, on which its staleness depends; "" is the
+        artefact itself.
+        """
         if name and not any(name in getattr(self.artefact, field) for field in fields):
             where = f"papers/{self.paper.paper}.yml does not list it under {' or '.join(fields)}"
             raise ValueError(f"{self.identifier} {does} {name} but {where}")
@@ -273,10 +294,11 @@ class Lab(Roles):
 def open_lab(identifier: str, *, data: str = "full", out: str = "", questions: str = "", **options: Any) -> Lab:
     """Open an artefact's lab inside a notebook.
 
-    Args: identifier: PAPER/NAME; data: "full" or "sample"; out: folder for the results, "" for build/drafts, so that
-        a notebook run by hand never replaces a committed result; questions: the notebook's parameter of this name, its
-        default or "debateqa"; options: role specs (embedder, evaluator, judge, generator), "" for the
-        default, and how a language model is asked, the fields of `reproduction.judging.Asking`.
+    Args: identifier: PAPER/NAME; data: "full" or "sample"; out: folder for the results, "" for
+        build/drafts, so that a notebook run by hand never replaces a committed result; questions:
+        the notebook's parameter of this name, its default or "debateqa"; options: role specs
+        (embedder, evaluator, judge, generator), "" for the default, and how a language model is
+        asked, the fields of `reproduction.judging.Asking`.
     Raises: ValueError for an unknown artefact, data, questions, role or way of asking.
     """
     if data not in ("full", "sample"):

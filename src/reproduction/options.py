@@ -30,9 +30,10 @@ _LONGEST_VALUE = 24  # characters of one value in it
 class RunOptions:
     """What a user can set for a run.
 
-    given: of all notebooks, where they have such a parameter: the roles, how models are asked, n_seeds, answers (a
-    folder of answers made elsewhere). parameters: of the notebooks that are named. settings: of models, by variables
-    that the library reads. questions: DEBATEQA for those that its authors released, in place of a notebook's own.
+    given: of all notebooks, where they have such a parameter: the roles, how models are asked,
+    n_seeds, answers (a folder of answers made elsewhere). parameters: of the notebooks that are
+    named. settings: of models, by variables that the library reads. questions: DEBATEQA for those
+    that its authors released, in place of a notebook's own.
     """
 
     data: str = "full"
@@ -60,7 +61,9 @@ class RunOptions:
         return f"{name}-{hash_json([changed, self.profile])[:8]}"
 
     def say_size(self, parameters: Mapping[str, Any]) -> str:
-        """Of a quick run, how many questions of each dataset and draws an artefact is given; "" of a full one."""
+        """Of a quick run, how many questions of each dataset and draws an artefact is given; "" of
+        a full one.
+        """
         if self.profile != "quick":
             return ""
         counts = {"question": parameters.get("limit"), "draw": parameters.get("n_seeds")}
@@ -68,7 +71,8 @@ class RunOptions:
         return f"quick: {words}" if words else "quick"
 
     def find_role(self, role: str, default: str = "") -> str:
-        """The spec that fills a role: the user's, or a notebook's default, or that of all notebooks.
+        """The spec that fills a role: the user's, or a notebook's default, or that of all
+        notebooks.
 
         About the sample no language model is asked for verdicts, unless the user names one.
         """
@@ -77,7 +81,9 @@ class RunOptions:
         return self.roles.get(role) or default or DEFAULTS.get(role, "")
 
     def asks(self, roles: Mapping[str, str]) -> bool:
-        """Whether one of the roles, given with its default, is filled by a language model that takes prompts."""
+        """Whether one of the roles, given with its default, is filled by a language model that
+        takes prompts.
+        """
         filled = {role: self.find_role(role, default) for role, default in roles.items()}
         kinds = {role: [one.partition(":")[0] for one in list_specs(spec)] for role, spec in filled.items() if spec}
         models = {kind for role in ASKED for kind in kinds.get(role, ())}
@@ -89,10 +95,11 @@ class RunOptions:
 
 
 def read_options(root: Path, artefacts: Sequence[str], *, makes: bool = True, questions: str = "") -> RunOptions:
-    """Options from the environment, where Make puts its variables, checked against the artefacts of the run.
+    """Options from the environment, where Make puts its variables, checked against the artefacts of
+    the run.
 
-    Args: makes: whether artefacts are made: PARAMS then needs to know which. questions: as `read_questions`
-        gives it.
+    Args: makes: whether artefacts are made: PARAMS then needs to know which. questions: as
+        `read_questions` gives it.
     Raises: ValueError naming the variable, what it is and what was expected.
     """
     roles = {name: os.environ[name.upper()] for name in ROLES if os.environ.get(name.upper())}
@@ -127,7 +134,9 @@ def read_options(root: Path, artefacts: Sequence[str], *, makes: bool = True, qu
 
 
 def _check_models(roles: dict[str, str], asking: dict[str, str]) -> None:
-    """Refuse, before anything runs, a model that can't fill its role, and what has no effect without a model."""
+    """Refuse, before anything runs, a model that can't fill its role, and what has no effect
+    without a model.
+    """
     for role, spec in roles.items():
         identify_role(role, spec)
     if roles.get("judge", "").startswith("embedded:") and roles["judge"] != DEFAULTS["judge"]:
@@ -154,7 +163,8 @@ def _check_taken(root: Path, artefacts: Sequence[str], given: Iterable[str]) -> 
 
 
 def read_questions() -> str:
-    """QUESTIONS of a command that makes artefacts: "" or "debateqa". Other commands read a file that it names.
+    """QUESTIONS of a command that makes artefacts: "" or "debateqa". Other commands read a file
+    that it names.
 
     Raises: ValueError for another value.
     """
@@ -162,13 +172,17 @@ def read_questions() -> str:
 
 
 def _shorten(value: Any) -> str:
-    """What a folder's name says of a value, in letters, digits and "._-": of a model or file its last name alone."""
+    """What a folder's name says of a value, in letters, digits and "._-": of a model or file its
+    last name alone.
+    """
     names = re.sub(r"[a-z]+:|[^ ,]*/|@[^ ,]*", "", str(value))
     return re.sub(r"[^A-Za-z0-9._-]+", "_", names).strip("._-")[:_LONGEST_VALUE]
 
 
 def read_choice(name: str, *known: str) -> str:
-    """A variable that is one of a few words, the first where it is unset. Raises: ValueError for another."""
+    """A variable that is one of a few words, the first where it is unset. Raises: ValueError for
+    another.
+    """
     chosen = os.environ.get(name) or known[0]
     if chosen not in known:
         words = [*filter(None, known)]
@@ -177,7 +191,9 @@ def read_choice(name: str, *known: str) -> str:
 
 
 def read_count(name: str, what: str) -> int | None:
-    """A variable's whole number of at most nine digits, None where it is unset. Raises: ValueError for another text."""
+    """A variable's whole number of at most nine digits, None where it is unset. Raises: ValueError
+    for another text.
+    """
     text = os.environ.get(name)
     if text and not (text.isdecimal() and len(text) < 10 and int(text) > 0):
         raise ValueError(f"{name} is {text!r:.60}; expected {what}, from 1 to 999999999")

@@ -1,4 +1,6 @@
-"""The papers: every table, figure and claim (papers/*.yml) and every published number (papers/*.csv)."""
+"""The papers: every table, figure and claim (papers/*.yml) and every published number
+(papers/*.csv).
+"""
 
 from __future__ import annotations
 
@@ -104,10 +106,11 @@ class Artefact(_Entry):
 class Order(_Entry):
     """A test of a claim: the rows of `upper` lie above those of `lower`.
 
-    tables: the artefacts whose rows these are; `artefact` says which. upper, lower: pandas queries over their columns,
-        in which what does not apply is ''; or a number. where: a further query on both. within: columns inside each
-        combination of which rows are compared. by: at least so far above, in natural units; at most so far below where
-        it is negative. hold: how many comparisons must hold, where the paper says "generally" or "can".
+    tables: the artefacts whose rows these are; `artefact` says which. upper, lower: pandas queries
+        over their columns, in which what does not apply is ''; or a number. where: a further query
+        on both. within: columns inside each combination of which rows are compared. by: at least so
+        far above, in natural units; at most so far below where it is negative. hold: how many
+        comparisons must hold, where the paper says "generally" or "can".
     """
 
     tables: tuple[FileName, ...]
@@ -122,7 +125,8 @@ class Order(_Entry):
 class StandIn(_Entry):
     """What is measured on other data or with another model than the paper's, in one line.
 
-    rows: a query of those rows of results; every row without any. artefacts: where; everywhere without any.
+    rows: a query of those rows of results; every row without any. artefacts: where; everywhere
+        without any.
     """
 
     says: str
@@ -133,11 +137,12 @@ class StandIn(_Entry):
 class Claim(_Entry):
     """A sentence of the paper, paraphrased, with its place, and how it is tested.
 
-    published: of the published rows, and of measured ones in their place; all must hold. here: of rows where nothing of
-    the paper is beside them. stand_in: what these are measured with in the paper's place, "" where nothing is. needs:
-    what a test on the paper's own rows would take, where no row says. stated: in the text or a caption, or read off a
-    figure by us. kind: a finding; or a count, size or sum of the data, which holds more easily; or what is true or
-    false by definition, which is counted apart. primary: the statistic by which the paper decides.
+    published: of the published rows, and of measured ones in their place; all must hold. here: of
+    rows where nothing of the paper is beside them. stand_in: what these are measured with in the
+    paper's place, "" where nothing is. needs: what a test on the paper's own rows would take, where
+    no row says. stated: in the text or a caption, or read off a figure by us. kind: a finding; or a
+    count, size or sum of the data, which holds more easily; or what is true or false by definition,
+    which is counted apart. primary: the statistic by which the paper decides.
     """
 
     says: str
@@ -177,11 +182,12 @@ class Paper(_Entry):
     def published(self) -> pd.DataFrame:
         """Every published number, a row each, in the papers' order.
 
-        Columns: artefact; row and heading, its place in the printed table; the conditions of its row in
-        results, "" where one does not apply; printed, as text; published, in natural units (percent divided by 100),
-        and its decimals; unit, "%" or ""; tolerance, within which it is near; needs, what a run here lacks, "; "
-        between; setting, one name for numbers that the paper prints of one setting; read, where it was read (table,
-        text, picture); cause, "known" or "unknown" where it differs, and the reason, which begins with that number.
+        Columns: artefact; row and heading, its place in the printed table; the conditions of its
+        row in results, "" where one does not apply; printed, as text; published, in natural units
+        (percent divided by 100), and its decimals; unit, "%" or ""; tolerance, within which it is
+        near; needs, what a run here lacks, "; " between; setting, one name for numbers that the
+        paper prints of one setting; read, where it was read (table, text, picture); cause, "known"
+        or "unknown" where it differs, and the reason, which begins with that number.
         """
         import pandas as pd
 
@@ -196,7 +202,9 @@ class Paper(_Entry):
         )
 
     def find_published(self, name: str) -> pd.DataFrame:
-        """The published numbers of one artefact, with the conditions alone that it has; numbers are numbers."""
+        """The published numbers of one artefact, with the conditions alone that it has; numbers are
+        numbers.
+        """
         table = self.published[self.published.artefact == name].drop(columns="artefact").reset_index(drop=True)
         for column in list_row_keys(table):
             if (table[column] == "").all() and column not in ("dataset", "metric", "statistic"):
@@ -211,7 +219,9 @@ class Paper(_Entry):
 
 
 def show_name(paper: Paper, name: object) -> str:
-    """How a dataset, metric, condition, statistic or artefact is shown; in its own words where none is set."""
+    """How a dataset, metric, condition, statistic or artefact is shown; in its own words where none
+    is set.
+    """
     text = str(int(name) if isinstance(name, float) and name.is_integer() else name)
     base = text.removeprefix("sample_")
     artefact = paper.artefacts.get(text)
@@ -232,7 +242,9 @@ def list_row_keys(published: pd.DataFrame) -> list[str]:
 
 
 def hash_code(notebook: Path, paper: Paper, name: str) -> str:
-    """One hash over a notebook, all the code that it reaches and its entry, for the results' provenance."""
+    """One hash over a notebook, all the code that it reaches and its entry, for the results'
+    provenance.
+    """
     return f"sha256:{hash_json([hash_cells(notebook), hash_imports(notebook), describe_entry(paper, name)])}"
 
 
@@ -277,9 +289,11 @@ def find_artefact(papers: dict[str, Paper], identifier: str) -> tuple[Paper, str
 
 
 def list_named(root: Path, names: Sequence[str], *, questions: str = "") -> list[str]:
-    """The artefacts that names stand for, as PAPER/NAME: a paper's name stands for all that have a notebook.
+    """The artefacts that names stand for, as PAPER/NAME: a paper's name stands for all that have a
+    notebook.
 
-    Args: questions: where set, those alone that can use DebateQA's own questions; all of these, where nothing is named.
+    Args: questions: where set, those alone that can use DebateQA's own questions; all of these,
+        where nothing is named.
     Raises: ValueError where `questions` is set and a name stands for none that can.
     """
     papers = read_papers(root)
@@ -300,7 +314,8 @@ def list_named(root: Path, names: Sequence[str], *, questions: str = "") -> list
 
 
 def list_chosen(root: Path, only: Sequence[str] = ()) -> list[tuple[Paper, str]]:
-    """Every artefact with a notebook, or those named and what they read: in the papers' order, each after its reads.
+    """Every artefact with a notebook, or those named and what they read: in the papers' order, each
+    after its reads.
 
     Raises: ValueError for an unknown artefact, or one without a notebook.
     """

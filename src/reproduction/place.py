@@ -1,4 +1,6 @@
-"""Where runs keep their things: results, figures and notebooks of each kind of run, caches, committed verdicts."""
+"""Where runs keep their things: results, figures and notebooks of each kind of run, caches,
+committed verdicts.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,12 @@ from typing import Literal
 class Place:
     """Where a kind of run keeps its things, never in git.
 
-    results: PAPER/NAME.csv and .json; figures: PAPER/NAME.png and .pdf; notebooks: executed ones, PAPER/NAME.ipynb;
-    runs: PAPER/NAME.json, what an artefact was last made from, and how long that took; and the site. is_full:
-    whether it is the kind of run whose reference is committed in results/ and figures/; read_from: the folder that
-    holds the results and figures that claims and site are about, the reference of a full run.
+    results: PAPER/NAME.csv and .json; figures: PAPER/NAME.png and .pdf; notebooks: executed ones,
+        PAPER/NAME.ipynb;
+    runs: PAPER/NAME.json, what an artefact was last made from, and how long that took; and the
+    site. is_full: whether it is the kind of run whose reference is committed in results/ and
+    figures/; read_from: the folder that holds the results and figures that claims and site are
+    about, the reference of a full run.
     """
 
     def __init__(self, root: Path, work: Path, *, is_full: bool = False) -> None:
@@ -38,8 +42,8 @@ def find_place(
 ) -> Place:
     """The folders of a run, under build/.
 
-    Args: variant: the name of a run with overridden roles, seeds or parameters; questions: "debateqa" for a run on
-        DebateQA's own.
+    Args: variant: the name of a run with overridden roles, seeds or parameters; questions:
+        "debateqa" for a run on DebateQA's own.
     """
     folders = [questions] if questions else []
     folders += [f"variants/{variant}"] if variant else [profile] * (profile != "full")
@@ -48,12 +52,15 @@ def find_place(
 
 
 def find_cache(root: Path, what: Literal["embeddings", "losses", "readings"]) -> Path:
-    """The file that keeps vectors, losses or readings; shared by all runs, being keyed by model, settings and text."""
+    """The file that keeps vectors, losses or readings; shared by all runs, being keyed by model,
+    settings and text.
+    """
     return root / "build" / "cache" / f"{what}.sqlite"
 
 
 def find_committed(root: Path, what: Literal["verdicts", "losses", "readings"]) -> list[Path]:
-    """The Parquet files in git of what a language model gave; none with FRESH=1, which requests all of it again.
+    """The Parquet files in git of what a language model gave; none with FRESH=1, which requests all
+    of it again.
 
     What a killed export left, whose name begins with a dot, is none of them.
     """

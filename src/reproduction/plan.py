@@ -1,4 +1,6 @@
-"""What `make status` says: what is stale and why, what a run would ask a language model, what the journal holds."""
+"""What `make status` says: what is stale and why, what a run would ask a language model, what the
+journal holds.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +39,12 @@ def describe_target(target: Target) -> str:
 
 
 def plan_targets(root: Path, targets: Sequence[Target], options: RunOptions) -> Iterator[str]:
-    """A line for each target that asks a language model; what two targets share is asked once, and counted in each.
+    """A line for each target that asks a language model; what two targets share is asked once, and
+    counted in each.
 
-    Every prompt is written for it, which takes a minute. References that a language model would write aren't known
-    before they are written: where they are missing from the journal, the verdicts over them are not counted.
+    Every prompt is written for it, which takes a minute. References that a language model would
+    write aren't known before they are written: where they are missing from the journal, the
+    verdicts over them are not counted.
     """
     place = options.find_place(root)
     for target in targets:
@@ -50,7 +54,8 @@ def plan_targets(root: Path, targets: Sequence[Target], options: RunOptions) -> 
 
 
 def describe_journal(root: Path) -> list[str]:
-    """One line per model: what the journal holds, and what it cost at the prices that the environment gives.
+    """One line per model: what the journal holds, and what it cost at the prices that the
+    environment gives.
 
     Then the files of committed verdicts, which count for nothing there.
     """

@@ -1,6 +1,7 @@
 """What can be counted in a prompt's text.
 
-The released texts may not be redistributed: results and figures hold these facts of them and never the text.
+The released texts may not be redistributed: results and figures hold these facts of them and never
+the text.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ _PLACEHOLDER = re.compile(r"#\w+|\{\{\w+\}\}")
 
 
 def count_facts(template: Template) -> dict[str, float]:
-    """What can be counted in a prompt, by the names in COUNTS; a range and solved examples only where it has them."""
+    """What can be counted in a prompt, by the names in COUNTS; a range and solved examples only
+    where it has them.
+    """
     text = template.text
     counts = {
         "words": len(text.split()),

@@ -1,4 +1,6 @@
-"""Running some of a notebook's cells in this process: its figure from results alone, or what it would ask a model."""
+"""Running some of a notebook's cells in this process: its figure from results alone, or what it
+would ask a model.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,11 @@ _NOT_SCORES = {"parameters", "setup", "ask", "figure"}
 
 
 def redraw_figure(paper: Paper, name: str, place: Place, options: RunOptions) -> bool:
-    """Draw an artefact's figure from its results into drawn/, by the notebook's cells tagged `figure`.
+    """Draw an artefact's figure from its results into drawn/, by the notebook's cells tagged
+    `figure`.
 
-    Returns: whether there was a figure to draw: one that shows more than the results hold is drawn by its run alone.
+    Returns: whether there was a figure to draw: one that shows more than the results hold is drawn
+        by its run alone.
     Raises: ValueError where the artefact has no results.
     """
     import matplotlib as mpl
@@ -50,10 +54,11 @@ def redraw_figure(paper: Paper, name: str, place: Place, options: RunOptions) ->
 
 
 def count_asked(paper: Paper, name: str, place: Place, options: RunOptions, recorder: Any = None) -> Tally:
-    """What an artefact would ask language models, by its cells tagged `ask`, run dry: counted, nothing asked.
+    """What an artefact would ask language models, by its cells tagged `ask`, run dry: counted,
+    nothing asked.
 
-    Args: recorder: as `reproduction.notebook_roles.Roles` has it. For its losses the cells between are run too, as far
-        as they need neither vectors nor values.
+    Args: recorder: as `reproduction.notebook_roles.Roles` has it. For its losses the cells between
+        are run too, as far as they need neither vectors nor values.
     """
     artefact = paper.artefacts[name]
     parameters = choose_parameters(paper, name, options, place.work / "scratch" / "dry")
@@ -72,7 +77,9 @@ def count_asked(paper: Paper, name: str, place: Place, options: RunOptions, reco
 def _run_cells(
     notebook: Path, tags: set[str], names: dict[str, Any], parameters: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The names that a notebook's code cells with one of the tags leave behind; `parameters` follow their own cell."""
+    """The names that a notebook's code cells with one of the tags leave behind; `parameters` follow
+    their own cell.
+    """
     for cell in read_cells(notebook):
         scores = cell["cell_type"] == "code" and not cell["tags"] & _NOT_SCORES and "lab.write(" not in cell["source"]
         if (cell["tags"] | ({_SCORES} if scores else set())) & tags:

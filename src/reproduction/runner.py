@@ -1,4 +1,6 @@
-"""Bring artefacts up to date: run the notebooks of what is stale, several at a time, and say what came of it."""
+"""Bring artefacts up to date: run the notebooks of what is stale, several at a time, and say what
+came of it.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,8 @@ def reach_data(root: Path, artefacts: Sequence[Artefact], options: RunOptions) -
 def run_targets(root: Path, options: RunOptions, targets: Sequence[Target], *, jobs: int = 2) -> list[str]:
     """Run what is stale, `jobs` notebooks at a time; returns the identifiers of those that failed.
 
-    A target waits for those it reads. One that fails keeps its last good result, and what reads it is not run.
+    A target waits for those it reads. One that fails keeps its last good result, and what reads it
+    is not run.
     """
     pending = {target.identifier: target for target in targets if target.stale}
     if not pending:
@@ -61,7 +64,9 @@ def run_targets(root: Path, options: RunOptions, targets: Sequence[Target], *, j
 
 
 class Run:
-    """A run of targets by their identifiers: each notebook in a kernel of its own, `jobs` of them at a time."""
+    """A run of targets by their identifiers: each notebook in a kernel of its own, `jobs` of them
+    at a time.
+    """
 
     def __init__(self, place: Place, targets: Mapping[str, Target], jobs: int) -> None:
         self.place = place
@@ -73,7 +78,9 @@ class Run:
         self._asking_failed = False
 
     def run(self) -> list[str]:
-        """Run all notebooks, each once what it reads is made; returns the identifiers of those that were not made."""
+        """Run all notebooks, each once what it reads is made; returns the identifiers of those that
+        were not made.
+        """
         sorter = TopologicalSorter({name: target.reads & self.targets.keys() for name, target in self.targets.items()})
         sorter.prepare()
         running: dict[Future[str], str] = {}
@@ -109,7 +116,9 @@ class Run:
         return failed
 
     def describe(self, running: Mapping[Future[str], str]) -> str:
-        """The notebooks at work, each with the progress of its batch of requests, as `notebook_roles` notes it."""
+        """The notebooks at work, each with the progress of its batch of requests, as
+        `notebook_roles` notes it.
+        """
         parts = []
         for name in (name for future, name in running.items() if future.running()):
             progress = ""
@@ -119,10 +128,12 @@ class Run:
         return ", ".join(parts)
 
     def make_artefact(self, target: Target) -> str:
-        """Run an artefact's notebook and move what it made into place; returns why it failed, "" on success.
+        """Run an artefact's notebook and move what it made into place; returns why it failed, "" on
+        success.
 
-        A language model is asked by one notebook at a time: verdicts that two share are paid once, and a model in
-        process fills a device alone. Once asking has failed, no other notebook of the run asks.
+        A language model is asked by one notebook at a time: verdicts that two share are paid once,
+        and a model in process fills a device alone. Once asking has failed, no other notebook of
+        the run asks.
         """
         key = target.key
         scratch = self.scratch / target.identifier
@@ -148,7 +159,9 @@ class Run:
 
 
 def keep_result(place: Place, target: Target, scratch: Path, minutes: float) -> None:
-    """Move what a notebook made into place, then note what it was made from; before that, the artefact is stale."""
+    """Move what a notebook made into place, then note what it was made from; before that, the
+    artefact is stale.
+    """
     files = {f"{target.name}{ending}": path for ending, path in list_files(place.work, target.identifier).items()}
     files |= {"executed.ipynb": place.notebooks / f"{target.identifier}.ipynb"}
     for source, file in files.items():

@@ -1,4 +1,5 @@
-"""The report site: an index of claims and artefacts, and nbconvert's page of each executed notebook.
+"""The report site: an index of claims and artefacts, and nbconvert's page of each executed
+notebook.
 
 Pages open from disk and request nothing. A failed build leaves the old site in place.
 """
@@ -66,10 +67,10 @@ def build_site(place: Place) -> Path:
 def describe_artefact(paper: Paper, name: str, place: Place) -> dict[str, Any]:
     """What the index shows of an artefact.
 
-    Returns: artefact. notebook (as executed here, else as committed) and files (by ending) are on this machine; stem
-        and page are paths from the site's top folder, page that of its notebook, "" without one. answer is the
-        committed run's, "" for another run; needs is what it needs to be run, or what the rows that the paper prints
-        need, in words.
+    Returns: artefact. notebook (as executed here, else as committed) and files (by ending) are on
+        this machine; stem and page are paths from the site's top folder, page that of its notebook,
+        "" without one. answer is the committed run's, "" for another run; needs is what it needs to
+        be run, or what the rows that the paper prints need, in words.
     """
     artefact = paper.artefacts[name]
     stem = f"{paper.paper}/{name}"
@@ -90,7 +91,9 @@ def describe_artefact(paper: Paper, name: str, place: Place) -> dict[str, Any]:
 
 
 class _Renderer(IPythonRenderer):
-    """Markdown with formulas as MathML, which needs no script, and figures as their copies beside the page."""
+    """Markdown with formulas as MathML, which needs no script, and figures as their copies beside
+    the page.
+    """
 
     def image(self, text: str, url: str, title: str | None = None) -> str:
         return super().image(text, Path(url).name, title)

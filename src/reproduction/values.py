@@ -1,8 +1,10 @@
-"""Values on disk: results/PAPER/NAME.csv, tidy and rounded once, and NAME.json, what they were made from.
+"""Values on disk: results/PAPER/NAME.csv, tidy and rounded once, and NAME.json, what they were made
+from.
 
-A row is one value: `dataset`, `metric`, conditions, `statistic`; then `value`, `low` and `high` (95 % interval),
-`spread` (standard deviation over seeds), `n`, `dropped`, `resampled` (what was drawn independently, and how many),
-`dropped_because`, `origin` and `signature`. No time, host or path is in either file: two equal runs give equal bytes.
+A row is one value: `dataset`, `metric`, conditions, `statistic`; then `value`, `low` and `high` (95
+% interval), `spread` (standard deviation over seeds), `n`, `dropped`, `resampled` (what was drawn
+independently, and how many), `dropped_because`, `origin` and `signature`. No time, host or path is
+in either file: two equal runs give equal bytes.
 """
 
 from __future__ import annotations
@@ -37,8 +39,9 @@ def name_keys(values: pd.DataFrame) -> list[str]:
 def tidy_values(values: pd.DataFrame, *, origin: str, exact: Collection[str] | bool = ()) -> pd.DataFrame:
     """Values as they are written: every column there, rounded, in order of their keys.
 
-    Args: values: at least `statistic` and `value`; origin: for rows that name none; exact: metrics that no model's
-        floating point is behind, or True for all: they keep 12 significant digits, others 6. Whole numbers stay whole.
+    Args: values: at least `statistic` and `value`; origin: for rows that name none; exact: metrics
+        that no model's floating point is behind, or True for all: they keep 12 significant digits,
+        others 6. Whole numbers stay whole.
     Raises: ValueError for a missing column, an infinite value, or two rows with one key.
     """
     lacking = [name for name in ("statistic", "value") if name not in values]
@@ -90,12 +93,13 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def read_values(path: Path | StringIO) -> pd.DataFrame:
-    """Values from a CSV file: conditions as text, or as numbers where all are; blank where one does not apply.
+    """Values from a CSV file: conditions as text, or as numbers where all are; blank where one does
+    not apply.
 
     Names that users or datasets give (NAMES) stay text: a system called "07" is not one called "7".
 
-    Raises: ValueError naming the file when it is no values file: a column is missing, two rows have one key, or a
-        number is none or infinite.
+    Raises: ValueError naming the file when it is no values file: a column is missing, two rows have
+        one key, or a number is none or infinite.
     """
     try:
         table = pd.read_csv(path, dtype=str, keep_default_na=False)
@@ -124,13 +128,17 @@ def match_rows(table: pd.DataFrame, wanted: Mapping[str, object]) -> pd.Series:
 
 
 def name_row(conditions: Mapping[Any, object]) -> frozenset[tuple[Any, str]]:
-    """The conditions of a row that are given, as text: equal for rows of the same conditions, a key of dicts."""
+    """The conditions of a row that are given, as text: equal for rows of the same conditions, a key
+    of dicts.
+    """
     texts = {name: f"{part:.12g}" if isinstance(part, (int, float)) else str(part) for name, part in conditions.items()}
     return frozenset((name, text) for name, text in texts.items() if text not in ("", "nan", "None"))
 
 
 def query_rows(table: pd.DataFrame, query: str) -> pd.Series:
-    """Which rows a pandas query picks; all without one. What does not apply is '', as is a column that isn't there."""
+    """Which rows a pandas query picks; all without one. What does not apply is '', as is a column
+    that isn't there.
+    """
     names = {node.id for node in ast.walk(ast.parse(query, mode="eval")) if isinstance(node, ast.Name)} if query else {}
     blank = table.reset_index(drop=True).reindex(columns=list(names)).astype(object)
     picked = blank.where(blank.notna(), "").query(query, engine="python").index if query else blank.index
@@ -138,7 +146,8 @@ def query_rows(table: pd.DataFrame, query: str) -> pd.Series:
 
 
 def pick(table: pd.DataFrame, **conditions: object) -> pd.Series:
-    """The one row with exactly these conditions, all others blank; its `said` is "value [low, high]".
+    """The one row with exactly these conditions, all others blank; its `said` is "value [low,
+    high]".
 
     Raises: ValueError naming the conditions where no row has them.
     """
@@ -151,10 +160,11 @@ def pick(table: pd.DataFrame, **conditions: object) -> pd.Series:
 def write_intervals(
     table: pd.DataFrame, *, digits: int = 2, whole_from: float = np.inf, tiny: bool = False
 ) -> pd.Series:
-    """Each row as "value [low, high]": without brackets where it has no interval, "undefined" without a value.
+    """Each row as "value [low, high]": without brackets where it has no interval, "undefined"
+    without a value.
 
-    Args: whole_from: rows whose value is of this size or more are written without decimals; tiny: a positive value
-        that would come out as 0 without being it is written as "<0.01".
+    Args: whole_from: rows whose value is of this size or more are written without decimals; tiny: a
+        positive value that would come out as 0 without being it is written as "<0.01".
     Returns: texts by the table's index, so that they stay with their rows in whatever order.
     """
     texts = []

@@ -1,6 +1,8 @@
-"""A user's own answers, from a file or from frames: all is checked by one set of models, refused or counted.
+"""A user's own answers, from a file or from frames: all is checked by one set of models, refused or
+counted.
 
-JSON lines, tables and frames all become the objects of JSON lines, which are checked and made into a `QuestionSet`.
+JSON lines, tables and frames all become the objects of JSON lines, which are checked and made into
+a `QuestionSet`.
 """
 
 from __future__ import annotations
@@ -79,22 +81,25 @@ class Generation(Item):
 
 
 def read_answers(path: str | Path, questions: str | Path = "", *, keep: Collection[str] = ()) -> QuestionSet:
-    """Read a file of answers: with questions in it, or in the released format beside a file of its questions.
+    """Read a file of answers: with questions in it, or in the released format beside a file of its
+    questions.
 
-    A line of JSON is `{"id": optional, "question": text, "references": optional, "partial_answers": optional,
-    "answers": [...]}`. A partial answer is a text or `{"point_of_view", "explanation"}`. A reference is a text, best
-    first, or `{"text", "grade"}`; an answer is a text or `{"text", "id", "system", "label"}`, of which the text alone
-    must be there. Grades and labels are whole numbers from 0 to 3; null and NaN count as not given. A table (.csv,
-    .tsv, or in Parquet or JSON lines) has one row per answer, as `gather_rows` takes it. An answer without an id is
-    named by its system, NAME-1, NAME-2 ... where that wrote several. A field that resembles one of these is refused as
-    misspelt; others are counted. References without grades get them by their place, spread evenly from 3 to 0
-    (`spread_grades`); graded ones are sorted, best first. An answer that says nothing stays, and is counted.
+    A line of JSON is `{"id": optional, "question": text, "references": optional, "partial_answers":
+    optional, "answers": [...]}`. A partial answer is a text or `{"point_of_view", "explanation"}`.
+    A reference is a text, best first, or `{"text", "grade"}`; an answer is a text or `{"text",
+    "id", "system", "label"}`, of which the text alone must be there. Grades and labels are whole
+    numbers from 0 to 3; null and NaN count as not given. A table (.csv, .tsv, or in Parquet or JSON
+    lines) has one row per answer, as `gather_rows` takes it. An answer without an id is named by
+    its system, NAME-1, NAME-2 ... where that wrote several. A field that resembles one of these is
+    refused as misspelt; others are counted. References without grades get them by their place,
+    spread evenly from 3 to 0 (`spread_grades`); graded ones are sorted, best first. An answer that
+    says nothing stays, and is counted.
 
-    Args: questions: "" where they are in the file of answers; keep: further fields that answers take along, as
-        `Answer.extra`.
+    Args: questions: "" where they are in the file of answers; keep: further fields that answers
+        take along, as `Answer.extra`.
     Returns: named "own_answers", of origin "measured".
-    Raises: ValueError naming file, line and field for what the shape doesn't allow, and for two lines with one id or
-        one question, since one would hide the other.
+    Raises: ValueError naming file, line and field for what the shape doesn't allow, and for two
+        lines with one id or one question, since one would hide the other.
     """
     path = Path(path)
     whole = next(read_chunks(path, questions=questions, keep=keep), _make_set([], Counter()))
@@ -135,13 +140,16 @@ def say_expected(path: Path) -> str:
 def read_frames(
     answers: Table, references: Table | None = None, views: Table | None = None, *, keep: Collection[str] = ()
 ) -> QuestionSet:
-    """The same from data frames, or lists of dictionaries: tidy ones, rows of a table, or objects of JSON lines.
+    """The same from data frames, or lists of dictionaries: tidy ones, rows of a table, or objects
+    of JSON lines.
 
-    Args: answers: either question, text (of the answer), and answer (its id), system, grade where there are any; or
-        the columns of a table; or the fields of JSON lines, "answers" among them. references: question, text, grade
-        (optional, 0 to 3); views: question, text (or point_of_view, explanation); keep: as `read_answers`.
+    Args: answers: either question, text (of the answer), and answer (its id), system, grade where
+        there are any; or the columns of a table; or the fields of JSON lines, "answers" among them.
+        references: question, text, grade (optional, 0 to 3); views: question, text (or
+        point_of_view, explanation); keep: as `read_answers`.
     Returns: a question is named by its text where it has no id.
-    Raises: ValueError naming the frame, its row and the column that is missing or doesn't fit, with an example.
+    Raises: ValueError naming the frame, its row and the column that is missing or doesn't fit, with
+        an example.
     """
     records = list_records(answers, "answers")
     extra = Extra(Counter(), keep)
@@ -167,9 +175,11 @@ def read_frames(
 
 
 def spread_grades(count: int) -> list[int]:
-    """Grades of references that come best first without any: 3 (count - 1 - place) / (count - 1), halves upwards.
+    """Grades of references that come best first without any: 3 (count - 1 - place) / (count - 1),
+    halves upwards.
 
-    Four references get 3, 2, 1, 0, and eight 3, 3, 2, 2, 1, 1, 0, 0: the lists of LINKAGE. A single one gets 3.
+    Four references get 3, 2, 1, 0, and eight 3, 3, 2, 2, 1, 1, 0, 0: the lists of LINKAGE. A single
+    one gets 3.
     """
     if count == 1:
         return [TOP_GRADE]
@@ -177,7 +187,9 @@ def spread_grades(count: int) -> list[int]:
 
 
 def _make_questions(lines: Lines, extra: Extra, *, numbered: bool) -> Iterator[Question]:
-    """The questions of objects of JSON lines; `numbered`: named by their lines, else by their texts."""
+    """The questions of objects of JSON lines; `numbered`: named by their lines, else by their
+    texts.
+    """
     seen: dict[int, str] = {}
     for number, where, item in lines:
         try:
@@ -195,7 +207,9 @@ def _make_set(questions: Iterable[Question], counts: Counter[str]) -> QuestionSe
 
 
 def _refuse_empty(question_set: QuestionSet, keep: Collection[str], name: str, expected: str) -> QuestionSet:
-    """The set, if an answer says something and has every field that is to be kept. Raises: ValueError otherwise."""
+    """The set, if an answer says something and has every field that is to be kept. Raises:
+    ValueError otherwise.
+    """
     answers = [answer for question in question_set.questions for answer in question.answers]
     if all(name_lack(answer.text) for answer in answers):
         why = "every answer is empty, so there is nothing to score" if answers else "holds no question"
@@ -239,7 +253,9 @@ def _make_question(name: str, where: str, item: dict[str, Any], extra: Extra, se
 
 
 def _name_answers(answers: Sequence[_Answer], counts: Counter[str]) -> list[str]:
-    """Each answer's id, its system's name where none is given, with a number where another answer has that name too."""
+    """Each answer's id, its system's name where none is given, with a number where another answer
+    has that name too.
+    """
     names = [answer.id or answer.system or f"a{place}" for place, answer in enumerate(answers, start=1)]
     times = Counter(names)
     taken = set(names)
@@ -268,11 +284,13 @@ def _make_references(where: str, items: Sequence[Reference], counts: Counter[str
 
 
 def join_questions(path: Path, questions: Path) -> tuple[list[dict[str, Any]], Counter[str]]:
-    """Answers in the released scripts' format, `{"id", "generation"}` a line, put into the lines of their questions.
+    """Answers in the released scripts' format, `{"id", "generation"}` a line, put into the lines of
+    their questions.
 
-    Args: questions: in the shape of the released `test.jsonl`, `{"id", "question", "partial_answers"}` a line.
-    Returns: objects of JSON lines, without questions that have no answer; and what was counted: those, answers to an
-        id that is not there, and what was odd about the files and texts.
+    Args: questions: in the shape of the released `test.jsonl`, `{"id", "question",
+        "partial_answers"}` a line.
+    Returns: objects of JSON lines, without questions that have no answer; and what was counted:
+        those, answers to an id that is not there, and what was odd about the files and texts.
     Raises: as `read_answers`.
     """
     if find_kind(path) in ("table", "parquet"):

@@ -23,9 +23,11 @@ _PARSING = threading.Lock()
 def hash_modules(names: Iterable[str], *, within: tuple[str, ...] = PACKAGES) -> dict[str, str]:
     """The hash of each module named, and of every module of nfqa that it reaches, by name.
 
-    Every import counts, those inside functions too. Docstrings and comments don't: a hash is of the parsed code.
+    Every import counts, those inside functions too. Docstrings and comments don't: a hash is of the
+    parsed code.
 
-    Args: names: modules, or MODULE.FUNCTION as an import statement may mean them. within: packages to stay inside.
+    Args: names: modules, or MODULE.FUNCTION as an import statement may mean them. within: packages
+        to stay inside.
     """
     todo = list(names)
     hashes = dict[str, str]()
@@ -44,13 +46,16 @@ def hash_modules(names: Iterable[str], *, within: tuple[str, ...] = PACKAGES) ->
 
 @cache
 def hash_maker(*names: str, within: tuple[str, ...] = PACKAGES, packages: tuple[str, ...] = ()) -> str:
-    """One hash over modules, all that they reach, and the versions of packages: what a kept number was made by."""
+    """One hash over modules, all that they reach, and the versions of packages: what a kept number
+    was made by.
+    """
     made_by = [hash_modules(names, within=within), [importlib.metadata.version(name) for name in packages]]
     return hashlib.sha256(json.dumps(made_by).encode()).hexdigest()
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether an error tells a user what to do: the system or a raise statement of `PACKAGES` raised it.
+    """Whether an error tells a user what to do: the system or a raise statement of `PACKAGES`
+    raised it.
 
     Any other one, such as a ValueError of a library, is a fault of this project.
     """
@@ -61,14 +66,18 @@ def is_refusal(error: Exception) -> bool:
 
 
 def parse(code: str) -> ast.Module:
-    """The syntax tree of Python code; one thread at a time, as Python 3.11 fails where two parse at once."""
+    """The syntax tree of Python code; one thread at a time, as Python 3.11 fails where two parse at
+    once.
+    """
     with _PARSING:
         return ast.parse(code)
 
 
 @cache
 def _scan(path: Path, *_: int) -> tuple[str, tuple[str, ...]]:
-    """The hash of a module's code, and the names of nfqa that its import statements may mean as modules."""
+    """The hash of a module's code, and the names of nfqa that its import statements may mean as
+    modules.
+    """
     tree = parse(path.read_text(encoding="utf-8"))
     imports = set()
     for node in ast.walk(tree):

@@ -1,4 +1,6 @@
-"""Parquet files in git of what a language model gave, read whole and checked; `tools/verdicts.py` writes them."""
+"""Parquet files in git of what a language model gave, read whole and checked; `tools/verdicts.py`
+writes them.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,11 @@ _MAY_LACK = ("logprobs", "verdict")
 
 @dataclass(frozen=True)
 class RowFormat:
-    """The columns of a kind of file, what names a row, and in what two rows of one name must be equal.
+    """The columns of a kind of file, what names a row, and in what two rows of one name must be
+    equal.
 
-    columns: the type of each, as pyarrow names it, with an s at its end for a list. can_be: whether a model can have
-    given a row's numbers.
+    columns: the type of each, as pyarrow names it, with an s at its end for a list. can_be: whether
+    a model can have given a row's numbers.
     """
 
     columns: Mapping[str, str]
@@ -26,8 +29,8 @@ class RowFormat:
     def read(self, files: Iterable[Path]) -> dict[Any, dict[str, Any]]:
         """The rows of all files by key.
 
-        Raises: ValueError naming a file that is damaged or no Parquet, or whose columns are others; or a row whose
-            numbers can't be, or that contradicts another of its key.
+        Raises: ValueError naming a file that is damaged or no Parquet, or whose columns are others;
+            or a row whose numbers can't be, or that contradicts another of its key.
         """
         rows: dict[Any, dict[str, Any]] = {}
         for path in files:

@@ -1,6 +1,7 @@
 """Debatable questions with their points of view, in the format that DebateQA is released in.
 
-A file that is pinned by its hash, or bundled with us, is read as it is; of a shape that users may bring it is checked.
+A file that is pinned by its hash, or bundled with us, is read as it is; of a shape that users may
+bring it is checked.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class Debate(Item):
 
 
 def read_debateqa(path: Path, counts: Counter[str], *, clean: bool = False) -> Iterator[Question]:
-    """`{id, question, partial_answers: [{point_of_view, explanation}]}` a line, as DebateQA is released.
+    """`{id, question, partial_answers: [{point_of_view, explanation}]}` a line, as DebateQA is
+    released.
 
     Args: clean: as `read_items`.
     Raises: ValueError naming file, line and field for another shape, or an id that is there twice.
@@ -66,7 +68,8 @@ def read_questions(path: Path) -> pd.DataFrame:
     Other fields are passed over; one that resembles these two is refused as misspelt.
 
     Returns: id (by default q1, q2 ... by line), question.
-    Raises: ValueError naming file and line for another shape, an id or a question that is there twice, or no question.
+    Raises: ValueError naming file and line for another shape, an id or a question that is there
+        twice, or no question.
     """
     seen: dict[int, str] = {}
     rows = []

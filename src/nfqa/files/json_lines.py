@@ -1,4 +1,6 @@
-"""Files read strictly, JSON and JSON lines: every fault is refused with file, line, field, found and expected."""
+"""Files read strictly, JSON and JSON lines: every fault is refused with file, line, field, found
+and expected.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ def _refuse_blank(text: str) -> str:
 
 
 def read_value(value: Any) -> Any:
-    """A value as JSON has it: a list for an array of numpy's, None for NaN and for what pandas calls missing."""
+    """A value as JSON has it: a list for an array of numpy's, None for NaN and for what pandas
+    calls missing.
+    """
     value = value.tolist() if hasattr(value, "tolist") else value
     return value if (value == value) is True else None
 
@@ -95,14 +99,18 @@ Name = Annotated[_Short, BeforeValidator(_read_name)]  # an id: 7 and "7" are on
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """What to say after an unknown name: "did you mean NAME? " where a known one resembles it, else nothing."""
+    """What to say after an unknown name: "did you mean NAME? " where a known one resembles it, else
+    nothing.
+    """
     near = _list_near(name, tuple(known), 0.5)
     return f"did you mean {' or '.join(near)}? " if near else ""
 
 
 @cache
 def _list_near(name: str, known: tuple[str, ...], cutoff: float) -> list[str]:
-    """The known names that mean the same by `_WORDS`, else those that, or whose other name, is spelt alike."""
+    """The known names that mean the same by `_WORDS`, else those that, or whose other name, is
+    spelt alike.
+    """
     word = re.sub(r"[_ ]?\d+$", "", name.strip().lower()).replace(" ", "_")
     same_thing = dict[str, list[str]]()
     for ours, others in _WORDS.items():
@@ -117,10 +125,12 @@ def _list_near(name: str, known: tuple[str, ...], cutoff: float) -> list[str]:
 
 @dataclass(frozen=True)
 class Extra:
-    """What becomes of a user's fields that no shape knows: those to keep stay, others are counted by name.
+    """What becomes of a user's fields that no shape knows: those to keep stay, others are counted
+    by name.
 
-    One that resembles a known field is refused as misspelt, unless that field is there too. skipped: takes what is
-    wrong with each line that is excluded; None where the first such line is refused.
+    One that resembles a known field is refused as misspelt, unless that field is there too.
+    skipped: takes what is wrong with each line that is excluded; None where the first such line is
+    refused.
     """
 
     counts: Counter[str]
@@ -135,11 +145,13 @@ class Extra:
 
 
 class Item(BaseModel):
-    """One object of a file, its fields as given: nothing is converted; null, NaN and NA count as not given.
+    """One object of a file, its fields as given: nothing is converted; null, NaN and NA count as
+    not given.
 
-    `bare` names the field that stands for the object where a text is found in its place; `blank` the one that is an
-    empty text where it is null; `scored` the one that holds what is scored, which other fields of SCORED may be meant
-    for. Lists may be numpy's. Unknown fields are refused, but those of an `Extra`.
+    `bare` names the field that stands for the object where a text is found in its place; `blank`
+    the one that is an empty text where it is null; `scored` the one that holds what is scored,
+    which other fields of SCORED may be meant for. Lists may be numpy's. Unknown fields are refused,
+    but those of an `Extra`.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -186,10 +198,11 @@ _adapt: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def check(shape: type[T], value: Any, where: str, extra: Extra | Counter[str] | None = None) -> T:
-    """The value as a `shape`, an `Item` or a container of them; `extra` says what becomes of unknown fields.
+    """The value as a `shape`, an `Item` or a container of them; `extra` says what becomes of
+    unknown fields.
 
-    A user's texts, for which `extra` is given or what counts their changes alone, are read without thinking and with
-    plain blanks.
+    A user's texts, for which `extra` is given or what counts their changes alone, are read without
+    thinking and with plain blanks.
     Raises: ValueError naming `where`, the field, what was found and what was expected.
     """
     try:
@@ -247,9 +260,11 @@ def read_items(path: Path, shape: type[T], counts: Counter[str], *, once: str, c
 
 
 def refuse_twin(seen: dict[int, str], where: str, field: str, value: str) -> None:
-    """Raises: ValueError naming both lines or rows where the field's value is one that another in `seen` has.
+    """Raises: ValueError naming both lines or rows where the field's value is one that another in
+    `seen` has.
 
-    Args: seen: the place of each field and value by their hash, which takes less memory than a text.
+    Args: seen: the place of each field and value by their hash, which takes less memory than a
+        text.
     """
     place = where.rpartition(", ")[2]
     first = seen.setdefault(hash((field, value)), place)
@@ -267,7 +282,8 @@ def refuse_repeats(values: Iterable[str], what: str) -> None:
 
 
 def parse_lines(name: str, content: bytes, counts: Counter[str]) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """Each line's number, where it is in words, and its object, of the bytes of a file that errors call `name`.
+    """Each line's number, where it is in words, and its object, of the bytes of a file that errors
+    call `name`.
 
     Raises: as `parse_line`.
     """
@@ -279,11 +295,13 @@ def parse_lines(name: str, content: bytes, counts: Counter[str]) -> Iterator[tup
 
 
 def parse_line(name: str, line: bytes, counts: Counter[str], number: int, start: int) -> dict[str, Any] | None:
-    """The JSON object of the line that begins at byte `start` of a file that errors call `name`; None of a blank one.
+    """The JSON object of the line that begins at byte `start` of a file that errors call `name`;
+    None of a blank one.
 
-    A line ends at a line feed alone: other separators may be part of a JSON text. What is odd about it is counted.
-    Raises: ValueError naming file and line for bytes that are no UTF-8, a line that is not one whole object, and a
-        field that an object has twice.
+    A line ends at a line feed alone: other separators may be part of a JSON text. What is odd about
+    it is counted.
+    Raises: ValueError naming file and line for bytes that are no UTF-8, a line that is not one
+        whole object, and a field that an object has twice.
     """
     where = f"{name}, line {number}"
     text = decode_text(name, line, number, start)
@@ -301,7 +319,9 @@ def parse_line(name: str, line: bytes, counts: Counter[str], number: int, start:
 
 
 def refuse_utf16(name: str, content: bytes) -> None:
-    """Raises: ValueError for the beginning of a file, which errors call `name`, in UTF-16, with a mark or without."""
+    """Raises: ValueError for the beginning of a file, which errors call `name`, in UTF-16, with a
+    mark or without.
+    """
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content[:2]:
         raise ValueError(f"{name}: is UTF-16; save it as UTF-8")
 
@@ -346,7 +366,8 @@ class _UniqueKeys(yaml.CSafeLoader):
 def read_yaml(path: Path) -> Any:
     """The plain data of a YAML file.
 
-    Raises: ValueError naming the file, and the line, when it isn't YAML or a mapping has a key twice.
+    Raises: ValueError naming the file, and the line, when it isn't YAML or a mapping has a key
+        twice.
     """
     try:
         return yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeys)  # noqa: S506 (a SafeLoader)

@@ -25,7 +25,8 @@ _AT_ONCE = 1_000  # rows of Parquet
 
 
 def find_kind(path: Path) -> Literal["lines", "rows", "table", "parquet"]:
-    """What a file of answers is: JSON lines with a question or with an answer each, a table, or Parquet.
+    """What a file of answers is: JSON lines with a question or with an answer each, a table, or
+    Parquet.
 
     A table is known by its name, or by the columns of its first line.
     Raises: ValueError for what begins as none of these; OSError.
@@ -57,11 +58,14 @@ def find_kind(path: Path) -> Literal["lines", "rows", "table", "parquet"]:
 
 
 def read_objects(path: Path, extra: Extra) -> Lines:
-    """The questions of a file as objects of JSON lines, each with its number and where it is in words.
+    """The questions of a file as objects of JSON lines, each with its number and where it is in
+    words.
 
-    JSON lines with a question each, and Parquet with a column `answers`, are read as they are taken. Where each answer
-    has a row, the file is read whole first, since rows of one question may lie anywhere.
-    Raises: ValueError naming file, line and field, unless `extra` takes what is wrong with a line; OSError.
+    JSON lines with a question each, and Parquet with a column `answers`, are read as they are
+    taken. Where each answer has a row, the file is read whole first, since rows of one question may
+    lie anywhere.
+    Raises: ValueError naming file, line and field, unless `extra` takes what is wrong with a line;
+        OSError.
     """
     name = str(path)
     match find_kind(path):

@@ -55,14 +55,18 @@ def copy_file(source: Path, target: Path) -> None:
 
 
 def refuse_stream(path: Path) -> None:
-    """Raises: ValueError for an input that can be read only once, such as a pipe; files are read several times."""
+    """Raises: ValueError for an input that can be read only once, such as a pipe; files are read
+    several times.
+    """
     if (path.exists() or path.name == "-") and not (path.is_file() or path.is_dir()):
         advice = "save what it gives to a file, and name that"
         raise ValueError(f"{path}: is a pipe or a device, which can be read only once; {advice}")
 
 
 def refuse_inside(path: Path, folder: Path) -> None:
-    """Raises: ValueError for an input that lies in the folder of outputs, as it is named or where a link leads."""
+    """Raises: ValueError for an input that lies in the folder of outputs, as it is named or where a
+    link leads.
+    """
     places = (path.resolve(), path.parent.resolve() / path.name)
     if folder.exists() and any(parent.samefile(folder) for place in places for parent in place.parents):
         raise ValueError(f"{path}: lies in the output folder {folder}; name another folder with --out")
@@ -82,7 +86,9 @@ def start_outputs(folder: Path) -> None:
 
 @contextmanager
 def write_output(path: Path) -> Iterator[Path]:
-    """As `write_atomically`, into a folder of outputs. Raises: as `refuse_edited`, unless the file stays as it is."""
+    """As `write_atomically`, into a folder of outputs. Raises: as `refuse_edited`, unless the file
+    stays as it is.
+    """
     with write_atomically(path) as scratch:
         yield scratch
         if not path.exists() or hash_file(path) != hash_file(scratch):
@@ -118,7 +124,8 @@ def _describe(path: Path, name: str) -> str:
 
 @contextmanager
 def lock_file(path: Path, message: str, *, wait: bool = False) -> Iterator[None]:
-    """Hold a file for this process alone; where another process holds it, say `message`, and wait if that is wanted.
+    """Hold a file for this process alone; where another process holds it, say `message`, and wait
+    if that is wanted.
 
     Raises: ValueError, saying `message`, where it is not.
     """
@@ -140,7 +147,9 @@ def lock_file(path: Path, message: str, *, wait: bool = False) -> Iterator[None]
 
 
 def stamp(path: Path) -> tuple[int, int, int]:
-    """What tells a file from the same one edited, so that what is read of it can be kept for a process."""
+    """What tells a file from the same one edited, so that what is read of it can be kept for a
+    process.
+    """
     status = path.stat()
     return status.st_ino, status.st_mtime_ns, status.st_size
 

@@ -1,6 +1,8 @@
-"""The records that both papers share: a question with its answers, references, points of view and ratings; a dataset.
+"""The records that both papers share: a question with its answers, references, points of view and
+ratings; a dataset.
 
-A dataset is also a set of tidy frames, `answers`, `references`, `views` and `ratings`: what a notebook starts from.
+A dataset is also a set of tidy frames, `answers`, `references`, `views` and `ratings`: what a
+notebook starts from.
 """
 
 from __future__ import annotations
@@ -20,10 +22,11 @@ UNLABELLED = -1  # the label of an answer that nobody graded; never a grade: NaN
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer, or one reference. `label` is the human grade on the common scale, 0 (worst) to 3, or UNLABELLED.
+    """One answer, or one reference. `label` is the human grade on the common scale, 0 (worst) to 3,
+    or UNLABELLED.
 
-    `id` distinguishes the answers to one question. `system` says what wrote the answer, "" where that isn't known.
-    `extra` holds further fields of a user's own, by name.
+    `id` distinguishes the answers to one question. `system` says what wrote the answer, "" where
+    that isn't known. `extra` holds further fields of a user's own, by name.
     """
 
     id: str
@@ -50,7 +53,9 @@ class PartialAnswer:
 
 @dataclass(frozen=True)
 class Rating:
-    """How fully a system's answer represents the rater's own view, 1 to 5 (best). `view` is a `PartialAnswer.id`."""
+    """How fully a system's answer represents the rater's own view, 1 to 5 (best). `view` is a
+    `PartialAnswer.id`.
+    """
 
     annotator: str
     view: str
@@ -60,10 +65,11 @@ class Rating:
 
 @dataclass(frozen=True)
 class Question:
-    """A question or claim. A graded one has answers with labels; a debatable one has perspectives on it.
+    """A question or claim. A graded one has answers with labels; a debatable one has perspectives
+    on it.
 
-    `references` are ready-made graded references, best first. `id` is "" where the text identifies the question, and
-    `text` is "" where a file of answers gives ids alone.
+    `references` are ready-made graded references, best first. `id` is "" where the text identifies
+    the question, and `text` is "" where a file of answers gives ids alone.
     """
 
     text: str
@@ -75,12 +81,16 @@ class Question:
 
     @property
     def name(self) -> str:
-        """What identifies the question in its dataset, and in every frame: its id, or its text where it has none."""
+        """What identifies the question in its dataset, and in every frame: its id, or its text
+        where it has none.
+        """
         return self.id or self.text
 
     @cached_property
     def key(self) -> int:
-        """A 64-bit hash of the text, or of the id where there is no text; seeds, folds and splits depend on it."""
+        """A 64-bit hash of the text, or of the id where there is no text; seeds, folds and splits
+        depend on it.
+        """
         return int.from_bytes(hashlib.sha256((self.text or self.id).encode()).digest()[:8], "big")
 
 
@@ -88,8 +98,8 @@ class Question:
 class QuestionSet:
     """A named dataset. `origin` is 'measured' for public data and 'sample' for the bundled one.
 
-    `warnings` counts, by name, what was excluded, corrected or is worth knowing. The frames name a question by
-    `Question.name`; an item that a question lacks has no row.
+    `warnings` counts, by name, what was excluded, corrected or is worth knowing. The frames name a
+    question by `Question.name`; an item that a question lacks has no row.
     """
 
     name: str
@@ -115,7 +125,9 @@ class QuestionSet:
 
     @property
     def answers(self) -> pd.DataFrame:
-        """dataset, question, answer (its id), system ("" for none), text, grade (float, NaN for none), and `extra`."""
+        """dataset, question, answer (its id), system ("" for none), text, grade (float, NaN for
+        none), and `extra`.
+        """
         frame = self._make_frame("answers", answer="id", system="system", text="text", grade="label")
         extra = [answer.extra for question in self.questions for answer in question.answers]
         names = dict.fromkeys(name for each in extra for name in each)
@@ -130,13 +142,17 @@ class QuestionSet:
 
     @property
     def views(self) -> pd.DataFrame:
-        """dataset, question, view (its id), point_of_view, explanation, stance ("" for none), text (the first two)."""
+        """dataset, question, view (its id), point_of_view, explanation, stance ("" for none), text
+        (the first two).
+        """
         same = {name: name for name in ("point_of_view", "explanation", "stance", "text")}
         return self._make_frame("partial_answers", view="id", **same)
 
     @property
     def ratings(self) -> pd.DataFrame:
-        """dataset, question, rater (a running number, from 0), view (the rater's own), system, rating (1 to 5)."""
+        """dataset, question, rater (a running number, from 0), view (the rater's own), system,
+        rating (1 to 5).
+        """
         frame = self._make_frame("ratings", rater="annotator", view="view", system="system", rating="value")
         return frame.assign(rater=frame["rater"].astype("category").cat.codes.astype(int))
 

@@ -1,4 +1,6 @@
-"""What was computed or fetched once, kept by key in one SQLite file: vectors, losses, pages, searches, verdicts."""
+"""What was computed or fetched once, kept by key in one SQLite file: vectors, losses, pages,
+searches, verdicts.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,17 @@ Key = TypeVar("Key", bytes, str)
 
 
 class Store:
-    """Rows by key, in a table of its own of an SQLite file that several threads and processes may share.
+    """Rows by key, in a table of its own of an SQLite file that several threads and processes may
+    share.
 
-    What is written is on disk when `write` returns, so that a killed run loses only what it was computing. A row that
-    is there already is not replaced.
+    What is written is on disk when `write` returns, so that a killed run loses only what it was
+    computing. A row that is there already is not replaced.
 
-    Args: path: the file, made where there is none; None keeps rows for as long as the object lives. table: its table.
-        paid: for rows that cost money, which not even a power cut may lose. columns: name and SQLite type of each value
-        beside the key.
-    Raises: ValueError naming the file, from every method, where it can't be read or written, or is something else.
+    Args: path: the file, made where there is none; None keeps rows for as long as the object lives.
+        table: its table. paid: for rows that cost money, which not even a power cut may lose.
+        columns: name and SQLite type of each value beside the key.
+    Raises: ValueError naming the file, from every method, where it can't be read or written, or is
+        something else.
     """
 
     def __init__(self, path: Path | None, table: str, paid: bool = False, /, **columns: str) -> None:
@@ -79,7 +83,9 @@ class Store:
 
 @contextmanager
 def _explain_sqlite(path: Path | None, what: str, remedy: str) -> Iterator[None]:
-    """sqlite's own words name no file. Raises: ValueError naming it and what it should be, with a remedy for damage."""
+    """sqlite's own words name no file. Raises: ValueError naming it and what it should be, with a
+    remedy for damage.
+    """
     try:
         yield
     except sqlite3.OperationalError as error:  # busy, read-only, a folder, a full disk: the file may be sound

@@ -92,11 +92,14 @@ class _ViewRow(PointOfView):
 
 
 def parse_rows(name: str, content: bytes, counts: Counter[str]) -> Lines:
-    """Each row of the bytes of a table that errors call `name`: its first line, where it is in words, cells by column.
+    """Each row of the bytes of a table that errors call `name`: its first line, where it is in
+    words, cells by column.
 
-    Cells are separated by commas, semicolons or tabs, whichever the first line has most of, or as Excel's first line
-    `sep=;` says. Blank rows are counted, and so are the cells of a first column without a name: a data frame's index.
-    Raises: ValueError naming file and line for what is no table in UTF-8, or a column that is there twice.
+    Cells are separated by commas, semicolons or tabs, whichever the first line has most of, or as
+    Excel's first line `sep=;` says. Blank rows are counted, and so are the cells of a first column
+    without a name: a data frame's index.
+    Raises: ValueError naming file and line for what is no table in UTF-8, or a column that is there
+        twice.
     """
     text = decode_text(name, content).removeprefix("\ufeff")
     excel = re.match(r"sep=(.)[\r\n]", text)
@@ -128,8 +131,9 @@ def parse_rows(name: str, content: bytes, counts: Counter[str]) -> Lines:
 def gather_rows(rows: Lines, extra: Extra) -> Lines:
     """Rows of a table as objects of JSON lines, one a question.
 
-    Columns: question and answer; system, label, answer_id; id, reference_1 ... and partial_answer_1 ..., of the
-    question, on one of its rows at least, or alike on several. A blank cell is not given.
+    Columns: question and answer; system, label, answer_id; id, reference_1 ... and partial_answer_1
+    ..., of the question, on one of its rows at least, or alike on several. A blank cell is not
+    given.
     """
     lines: dict[str, tuple[int, str, dict[str, Any]]] = {}
     seen: dict[int, str] = {}
@@ -188,14 +192,18 @@ def gather_frames(answers: list[dict[str, Any]], references: Table | None, views
 
 
 def _refuse_header(cells: dict[str, Any], where: str) -> None:
-    """Raises: ValueError for a row of columns' names, as it stands where files were put together with their headers."""
+    """Raises: ValueError for a row of columns' names, as it stands where files were put together
+    with their headers.
+    """
     words = {cell.strip('\ufeff" ').lower() for cell in cells.values() if isinstance(cell, str)}
     if "question" in words and not words.isdisjoint(SCORED):
         raise ValueError(f"{where}: is a header, as where tables are put one after the other; remove it")
 
 
 def _refuse_numbers(names: Iterable[str], where: str) -> None:
-    """Raises: ValueError for a column with a number that is not read, as reference_0 and reference_1_grade."""
+    """Raises: ValueError for a column with a number that is not read, as reference_0 and
+    reference_1_grade.
+    """
     for name in names:
         match = NUMBERED.match(name)
         if match and name != f"{match[1]}_1":
@@ -207,7 +215,9 @@ def _drop_blanks(cells: dict[str, Any]) -> dict[str, Any]:
 
 
 def _dump_item(row: Any, seen: dict[int, str], where: str) -> dict[str, Any]:
-    """A row as in JSON lines, without its question. Raises: ValueError where an answer `seen` to it has the same id."""
+    """A row as in JSON lines, without its question. Raises: ValueError where an answer `seen` to it
+    has the same id.
+    """
     item = row.model_dump(exclude={"question", *_OF_QUESTION}, exclude_defaults=True, by_alias=True)
     if "id" in item:
         refuse_twin(seen, where, f"the answer's id to {row.question.strip()!r:.60}", item["id"])
@@ -241,5 +251,7 @@ def write_template(path: Path) -> None:
 
 
 def escape_formula(cell: Any) -> Any:
-    """A cell of a CSV as it may be opened: a text that a spreadsheet would run as a formula has an apostrophe first."""
+    """A cell of a CSV as it may be opened: a text that a spreadsheet would run as a formula has an
+    apostrophe first.
+    """
     return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell

@@ -1,4 +1,6 @@
-"""Coverage, P.D., D.A. and the LINKAGE rank by name inside other evaluation frameworks: one answer at a time."""
+"""Coverage, P.D., D.A. and the LINKAGE rank by name inside other evaluation frameworks: one answer
+at a time.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,10 @@ def score_answer(
 ) -> tuple[float, str]:
     """One answer's score, and why it has none (the score is NaN then).
 
-    Args: metadata: `partial_answers` for coverage and P.D., `references` (best first) for LINKAGE, texts or objects as
-        in JSON lines; options: as the function of that name in `nfqa`.
-    Returns: coverage (0 to 1, mean over the views), P.D. (lower is better), D.A. (0 or 1), or the rank (1 is best).
+    Args: metadata: `partial_answers` for coverage and P.D., `references` (best first) for LINKAGE,
+        texts or objects as in JSON lines; options: as the function of that name in `nfqa`.
+    Returns: coverage (0 to 1, mean over the views), P.D. (lower is better), D.A. (0 or 1), or the
+        rank (1 is best).
     Raises: ValueError where what the measure needs is not given.
     """
     if lack := name_lack(answer):

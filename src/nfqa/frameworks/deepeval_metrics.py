@@ -1,4 +1,6 @@
-"""A metric for DeepEval: `NfqaMetric("linkage", threshold=2)`, with references in the test case's metadata."""
+"""A metric for DeepEval: `NfqaMetric("linkage", threshold=2)`, with references in the test case's
+metadata.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from nfqa.frameworks import Measure, score_answer
 
 
 class NfqaMetric(BaseMetric):
-    """Coverage, P.D., D.A. or the LINKAGE rank of the actual output; the metadata hold what `score_answer` needs.
+    """Coverage, P.D., D.A. or the LINKAGE rank of the actual output; the metadata hold what
+    `score_answer` needs.
 
     A test succeeds where coverage or D.A. is at least the threshold, or P.D. or the rank at most.
     Args: options: as the function in `nfqa`.

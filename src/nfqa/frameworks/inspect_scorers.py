@@ -30,7 +30,9 @@ def coverage(**options: Any) -> Scorer:
 
 @scorer(metrics=[mean(), stderr()])
 def perspective_diversity(**options: Any) -> Scorer:
-    """P.D. of the completion, lower is better; metadata: partial_answers. options: as `nfqa.perspective_diversity`."""
+    """P.D. of the completion, lower is better; metadata: partial_answers. options: as
+    `nfqa.perspective_diversity`.
+    """
     return _make("perspective_diversity", options)
 
 
@@ -42,6 +44,7 @@ def dispute_awareness(**options: Any) -> Scorer:
 
 @scorer(metrics=[mean(), stderr()])
 def linkage_rank(**options: Any) -> Scorer:
-    """The place of the completion among the references, 1 is best; metadata: references, best first. options: as
-    `nfqa.linkage`."""
+    """The place of the completion among the references, 1 is best; metadata: references, best
+    first. options: as `nfqa.linkage`.
+    """
     return _make("linkage", options)

@@ -31,13 +31,16 @@ def answer_questions(
 ) -> pd.DataFrame:
     """Every generator's answer to every question, each kept in the journal when it arrives.
 
-    Args: questions: text by name; generators: by the system's name, greedy or not as each is opened; prompt: a template
-        of `prompts`, by default one that gives no hint that a question is debatable; longest: tokens of an answer, by
-        default LONGEST, or LONGEST_SMALL of a packaged or committed model; by a generator in process no more than its
-        context has room for; fields: what else the template has a place for.
-    Returns: system, question, text (None where no answer came), ended ("stop"; "length" where the answer was cut at
-        its limit; else why there is none: "empty", "only_thinking", "refused" ...), made (model, prompt, decoding).
-    Raises: StoppedError where more than a few requests fail for causes that pass; another run resumes there.
+    Args: questions: text by name; generators: by the system's name, greedy or not as each is
+        opened; prompt: a template of `prompts`, by default one that gives no hint that a question
+        is debatable; longest: tokens of an answer, by default LONGEST, or LONGEST_SMALL of a
+        packaged or committed model; by a generator in process no more than its context has room
+        for; fields: what else the template has a place for.
+    Returns: system, question, text (None where no answer came), ended ("stop"; "length" where the
+        answer was cut at its limit; else why there is none: "empty", "only_thinking", "refused"
+        ...), made (model, prompt, decoding).
+    Raises: StoppedError where more than a few requests fail for causes that pass; another run
+        resumes there.
     Source: DebateQA, section 6.1. Differs from: it, in that the prompts are this project's.
     """
     frames = []

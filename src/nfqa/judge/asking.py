@@ -1,4 +1,6 @@
-"""Asking a language model through the journal: look first, ask what is missing, keep each completion as it arrives."""
+"""Asking a language model through the journal: look first, ask what is missing, keep each
+completion as it arrives.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ class StoppedError(ValueError):
 
 @dataclass
 class Tally:
-    """What asking came to: verdicts needed, completions from the journal, new requests; `missing` by reason."""
+    """What asking came to: verdicts needed, completions from the journal, new requests; `missing`
+    by reason.
+    """
 
     verdicts: int = 0
     cached: int = 0
@@ -69,11 +73,12 @@ class _Session:
 class Asker:
     """Requests to one model, each completion kept in a journal.
 
-    The model is opened at the first request that the journal can't serve, so a table can be made again from someone's
-    journal with no model at hand. With `dry` nothing is asked: what would be is counted in the tally, and its verdict
-    is missing as "planned". `note` receives all requests with what they depend on. `progress` receives how many of a
-    batch are answered, and of how many. `tally` counts all requests so far. Threads ask one after the
-    other. precision: that of a model in process, where it was chosen; completions of another don't count.
+    The model is opened at the first request that the journal can't serve, so a table can be made
+    again from someone's journal with no model at hand. With `dry` nothing is asked: what would be
+    is counted in the tally, and its verdict is missing as "planned". `note` receives all requests
+    with what they depend on. `progress` receives how many of a batch are answered, and of how many.
+    `tally` counts all requests so far. Threads ask one after the other. precision: that of a model
+    in process, where it was chosen; completions of another don't count.
     """
 
     spec: RoleSpec
@@ -100,12 +105,16 @@ class Asker:
 
     @property
     def retries(self) -> int:
-        """Further tries at an unreadable verdict; none where a greedy or logits reading would say the same again."""
+        """Further tries at an unreadable verdict; none where a greedy or logits reading would say
+        the same again.
+        """
         return RETRIES if self.decoding.reading == "text" and self.decoding.temperature > 0 else 0
 
     @property
     def identity(self) -> str:
-        """Model, revision and precision: of the open model, else as the journal has them, else the spec alone."""
+        """Model, revision and precision: of the open model, else as the journal has them, else the
+        spec alone.
+        """
         return self._identify()[0]
 
     def _identify(self) -> Identity:
@@ -121,7 +130,9 @@ class Asker:
 
     @property
     def signature(self) -> str:
-        """The decoding, and what of it the server would not take: of the open model, else as the journal has it."""
+        """The decoding, and what of it the server would not take: of the open model, else as the
+        journal has it.
+        """
         decodings = self._session.decodings
         signature = self.decoding.signature
         if self._left_out or self.decoding.reading != "text":
@@ -139,10 +150,12 @@ class Asker:
     def ask(self, requests: Sequence[Request], read: Reader) -> list[Verdict]:
         """The verdict of each request, in order.
 
-        An unreadable completion is asked for again under new seeds, then missing with its last reason. A request that
-        failed for a passing cause (a time-out, a busy server) is missing now and is asked again by the next run.
-        Raises: StoppedError when every further request would fail alike, when the journal can't be written, or when
-            verdicts of this run came from the journal and the model that opens now is another one.
+        An unreadable completion is asked for again under new seeds, then missing with its last
+        reason. A request that failed for a passing cause (a time-out, a busy server) is missing now
+        and is asked again by the next run.
+        Raises: StoppedError when every further request would fail alike, when the journal can't be
+            written, or when verdicts of this run came from the journal and the model that opens now
+            is another one.
         """
         self.tally.verdicts += len(requests)
         verdicts = self._obtain(requests, read)
@@ -155,14 +168,19 @@ class Asker:
         return verdicts
 
     def write(self, prompts: Sequence[str], *, seed: int = 0, whole: bool = False) -> list[str | None]:
-        """Completions as texts, for a model that writes answers; None where none came, or one that says nothing."""
+        """Completions as texts, for a model that writes answers; None where none came, or one that
+        says nothing.
+        """
         return [getattr(reply, "text", None) for reply in self.reply(prompts, seed=seed, whole=whole)]
 
     def reply(self, prompts: Sequence[str], *, seed: int = 0, whole: bool = False) -> list[Reply | Failure]:
-        """Each prompt's completion, or why there is none; `finish` is "length" for one that was cut at its limit.
+        """Each prompt's completion, or why there is none; `finish` is "length" for one that was cut
+        at its limit.
 
-        Its thinking is removed, and counted; one that is all thinking is missing as "only_thinking".
-        Args: whole: a cut one is asked for again as an unreadable one is, then missing as "cut_short".
+        Its thinking is removed, and counted; one that is all thinking is missing as
+        "only_thinking".
+        Args: whole: a cut one is asked for again as an unreadable one is, then missing as
+            "cut_short".
         """
         replies: dict[str, Reply] = {}
 
@@ -213,8 +231,10 @@ class Asker:
     def _open(self, *, missing: int = 0, stored: int = 0) -> ChatModel:
         """The model.
 
-        Args: missing, stored: completions that it is opened for, and those beside them that the journal has.
-        Raises: StoppedError where this run has used completions of another; ValueError where it can't be opened.
+        Args: missing, stored: completions that it is opened for, and those beside them that the
+            journal has.
+        Raises: StoppedError where this run has used completions of another; ValueError where it
+            can't be opened.
         """
         session = self._session
         if session.model is None:
@@ -304,7 +324,9 @@ class Asker:
 
 
 def scatter_seed(seed: int, prompt: str) -> int:
-    """The seed that a backend is given, 31 bits of a hash of seed and prompt hash: no two prompts share their luck."""
+    """The seed that a backend is given, 31 bits of a hash of seed and prompt hash: no two prompts
+    share their luck.
+    """
     return int(hash_text(f"{seed}|{prompt}")[:8], 16) >> 1
 
 

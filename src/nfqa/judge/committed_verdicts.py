@@ -1,4 +1,6 @@
-"""Verdicts in git: what a language model said, one row per completion, read where the same is asked."""
+"""Verdicts in git: what a language model said, one row per completion, read where the same is
+asked.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ _ROUNDING = 1e-3
 def _can_be(row: dict[str, Any]) -> bool:
     """Whether a verdict from logits has a log-probability per label, null where it can't follow.
 
-    A text has none. Probabilities of labels are 1 together at most, a verdict is a number, and tokens are counts.
+    A text has none. Probabilities of labels are 1 together at most, a verdict is a number, and
+    tokens are counts.
     """
     logprobs = row["logprobs"]
     verdict = row["verdict"]
@@ -43,9 +46,11 @@ VERDICTS = RowFormat(_COLUMNS, find_key, CONTENT, _can_be)
 
 
 def open_committed(files: Sequence[Path], cache: Path) -> Journal | None:
-    """A journal of all verdicts in Parquet files, kept in the folder `cache` and made once for these files.
+    """A journal of all verdicts in Parquet files, kept in the folder `cache` and made once for
+    these files.
 
-    Returns: None where there is no file. Raises: ValueError as `nfqa.files.committed.RowFormat.read`.
+    Returns: None where there is no file. Raises: ValueError as
+        `nfqa.files.committed.RowFormat.read`.
     """
     if not files:
         return None
@@ -57,5 +62,7 @@ def open_committed(files: Sequence[Path], cache: Path) -> Journal | None:
 
 
 def read_verdicts(files: Sequence[Path]) -> list[dict[str, Any]]:
-    """The rows of Parquet files as a journal takes them. Raises: as `nfqa.files.committed.RowFormat.read`."""
+    """The rows of Parquet files as a journal takes them. Raises: as
+    `nfqa.files.committed.RowFormat.read`.
+    """
     return [row | {"key": key, "seconds": 0.0} for key, row in VERDICTS.read(files).items()]

@@ -1,4 +1,6 @@
-"""Every completion is kept: a journal on disk, so that a verdict is paid for once and a table can be made again."""
+"""Every completion is kept: a journal on disk, so that a verdict is paid for once and a table can
+be made again.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ CONTENT = ("text", "logprobs", "finish", "prompt_tokens", "completion_tokens")  
 
 @dataclass(frozen=True)
 class Entry:
-    """What a completion depends on. `prompt` is the sha256 of the rendered prompt, whose text is never kept."""
+    """What a completion depends on. `prompt` is the sha256 of the rendered prompt, whose text is
+    never kept.
+    """
 
     prompt: str
     model: str
@@ -49,17 +53,19 @@ class Entry:
 
 
 def hash_text(text: str) -> str:
-    """sha256 of a text's UTF-8 in hex; a lone surrogate, which has none, has a hash of its own all the same."""
+    """sha256 of a text's UTF-8 in hex; a lone surrogate, which has none, has a hash of its own all
+    the same.
+    """
     return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()
 
 
 class Journal:
     """Completions by key, in sqlite with a write-ahead log: what was written before a kill stays.
 
-    Several processes may read and write one journal. A completion that is there already is not replaced. `run` is
-    written beside each completion, for `count_run`. `committed` is a journal to look into for what this one lacks: all
-    that looks for completions sees it, and nothing that counts or exports them. `paid` is False
-    for one that can be made again.
+    Several processes may read and write one journal. A completion that is there already is not
+    replaced. `run` is written beside each completion, for `count_run`. `committed` is a journal to
+    look into for what this one lacks: all that looks for completions sees it, and nothing that
+    counts or exports them. `paid` is False for one that can be made again.
     Raises: ValueError naming the file, from every method, where sqlite can't read or write it.
     """
 
@@ -72,7 +78,9 @@ class Journal:
         self._store = Store(self.path, "replies", paid, **_COLUMNS)
 
     def lock(self) -> AbstractContextManager[None]:
-        """Let no other process ask through this journal meanwhile, so that none pays for what another is asking."""
+        """Let no other process ask through this journal meanwhile, so that none pays for what
+        another is asking.
+        """
         if self.path is None:
             return nullcontext()
         waiting = f"waiting for another process that asks through {self.path}"
@@ -89,7 +97,8 @@ class Journal:
         return Reply(**{field.name: line[field.name] for field in dataclasses.fields(Reply)})
 
     def keep(self, entry: Entry, reply: Reply, verdict: Verdict, *, spec: str = "") -> Reply:
-        """Write a completion at once, and what was read from it, for counts and for readers of the file.
+        """Write a completion at once, and what was read from it, for counts and for readers of the
+        file.
 
         Returns the completion that counts, as another process may have been first.
         """
@@ -102,14 +111,17 @@ class Journal:
         return self.find(entry) or reply
 
     def find_models(self, spec: str, *, plain: bool = False) -> list[tuple[str, str]]:
-        """Model and template of what was asked under a role spec's identity, plain or not, the most used first.
+        """Model and template of what was asked under a role spec's identity, plain or not, the most
+        used first.
 
-        What is committed comes after what is this journal's own, as a model of the user's own may not be mixed with it.
+        What is committed comes after what is this journal's own, as a model of the user's own may
+        not be mixed with it.
         """
         return self._rank("model, template", "spec = ? AND (template = 'plain') = ?", spec, plain)
 
     def find_decodings(self, spec: str, signature: str) -> list[str]:
-        """The decodings under which a model was asked for one, the most used first: as it is, or without a setting.
+        """The decodings under which a model was asked for one, the most used first: as it is, or
+        without a setting.
 
         What is committed comes last.
         """
@@ -118,7 +130,9 @@ class Journal:
         return [row[0] for row in self._rank("decoding", condition, spec, signature, len(mark), mark)]
 
     def _rank(self, columns: str, condition: str, *values: Any) -> list[tuple[Any, ...]]:
-        """What stands in some columns where a condition holds, the most used first and what is committed last."""
+        """What stands in some columns where a condition holds, the most used first and what is
+        committed last.
+        """
         query = f"""SELECT {columns} FROM {{table}} WHERE {condition}
                     GROUP BY {columns} ORDER BY COUNT(*) DESC, MAX(rowid) DESC"""  # noqa: S608 - names of ours
         committed = self.committed._rank(columns, condition, *values) if self.committed else []

@@ -1,4 +1,6 @@
-"""How much a server is asked: requests at a time, and caps on all of them, on money and on a verdict's tokens."""
+"""How much a server is asked: requests at a time, and caps on all of them, on money and on a
+verdict's tokens.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,14 @@ def _name_variable(field: str) -> str:
 
 
 class Limits(BaseModel):
-    """concurrency is how many requests are on their way at a time; max_requests counts every attempt; max_cost and the
-    prices (per million tokens) are in one currency; max_tokens is the most that a judge may write, reasoning included.
+    """concurrency is how many requests are on their way at a time; max_requests counts every
+    attempt; max_cost and the prices (per million tokens) are in one currency; max_tokens is the
+    most that a judge may write, reasoning included.
 
-    A completion's cost is known when it has come, so those on their way at that moment may lead past max_cost.
-    Raises: ValueError for a number below 0 or above 1e9, no concurrency, or max_cost without both prices.
+    A completion's cost is known when it has come, so those on their way at that moment may lead
+    past max_cost.
+    Raises: ValueError for a number below 0 or above 1e9, no concurrency, or max_cost without both
+        prices.
     """
 
     model_config = ConfigDict(
@@ -46,7 +51,8 @@ class Limits(BaseModel):
 
     @classmethod
     def from_environment(cls, *fields: str) -> Limits:
-        """Read NFQA_CONCURRENCY, NFQA_MAX_REQUESTS and so on; what is unset or empty is the default.
+        """Read NFQA_CONCURRENCY, NFQA_MAX_REQUESTS and so on; what is unset or empty is the
+        default.
 
         A name without NFQA_, as in version 0.5, is read where the one with it is unset.
         Args: fields: those to read, by default all.
@@ -69,10 +75,11 @@ class Limits(BaseModel):
 
 
 class Meter:
-    """What was sent and used, counted from many threads, and whether the limits leave room for more.
+    """What was sent and used, counted from many threads, and whether the limits leave room for
+    more.
 
-    used: requests, tokens in and tokens out before now, by other processes of the same run. unmetered: set where a
-    server doesn't say what a reply used.
+    used: requests, tokens in and tokens out before now, by other processes of the same run.
+    unmetered: set where a server doesn't say what a reply used.
     """
 
     def __init__(self, limits: Limits | None = None, used: tuple[int, int, int] = (0, 0, 0)) -> None:
@@ -82,7 +89,9 @@ class Meter:
         self._lock = threading.Lock()
 
     def reserve(self) -> None:
-        """Count one request that is about to be sent. Raises: RequestError, not counting it, where it must not be."""
+        """Count one request that is about to be sent. Raises: RequestError, not counting it, where
+        it must not be.
+        """
         most = self.limits.max_requests
         money = self.limits.max_cost
         with self._lock:

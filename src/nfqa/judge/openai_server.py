@@ -1,4 +1,6 @@
-"""A language model behind any server that speaks OpenAI's protocol: many requests at a time, capped, counted."""
+"""A language model behind any server that speaks OpenAI's protocol: many requests at a time,
+capped, counted.
+"""
 
 from __future__ import annotations
 
@@ -36,20 +38,25 @@ _LOGIT_FIELDS = ("logprobs", "continue_final_message", "add_generation_prompt")
 
 
 class OpenAIServer:
-    """A model behind an OpenAI-compatible server: vLLM, SGLang, llama.cpp, `transformers serve`, a paid API.
+    """A model behind an OpenAI-compatible server: vLLM, SGLang, llama.cpp, `transformers serve`, a
+    paid API.
 
-    Address: the spec's, else OPENAI_BASE_URL, else the client's own. Key: OPENAI_API_KEY, never shown or kept.
-    timeout: seconds without a byte. max_retries: of lost connections, time-outs, a busy or broken server; the `openai`
-    client makes them, with growing, random pauses or those of Retry-After, up to two minutes. A reply that can't be
-    read costs one request. `refused_fields` names what the server would not take and was asked without: "seed" (so the
-    same completion can't be drawn again), "max_tokens" (sent as max_completion_tokens), "temperature" and "top_p"
-    (named by `left_out` for keys and signatures, as such completions are drawn otherwise). Greedy, no top_p is sent.
-    `meter` counts attempts, tokens and cost over all calls, and keeps to its limits. Half a surrogate pair, in a
-    prompt or a reply, becomes U+FFFD, as UTF-8 can't carry it; control characters are sent as they are. What a server
-    does with a field is its own affair: `transformers serve` ignores the temperature unless the model's generation
-    settings say `do_sample`, and draws under one seed for all requests that it serves at once.
-    Raises: ValueError with neither address nor key, for a login inside the address, for a key or another setting that
-        no header can carry, and naming the variable for a proxy or certificates that can't be used.
+    Address: the spec's, else OPENAI_BASE_URL, else the client's own. Key: OPENAI_API_KEY, never
+        shown or kept.
+    timeout: seconds without a byte. max_retries: of lost connections, time-outs, a busy or broken
+    server; the `openai` client makes them, with growing, random pauses or those of Retry-After, up
+    to two minutes. A reply that can't be read costs one request. `refused_fields` names what the
+    server would not take and was asked without: "seed" (so the same completion can't be drawn
+    again), "max_tokens" (sent as max_completion_tokens), "temperature" and "top_p" (named by
+    `left_out` for keys and signatures, as such completions are drawn otherwise). Greedy, no top_p
+    is sent. `meter` counts attempts, tokens and cost over all calls, and keeps to its limits. Half
+    a surrogate pair, in a prompt or a reply, becomes U+FFFD, as UTF-8 can't carry it; control
+    characters are sent as they are. What a server does with a field is its own affair:
+    `transformers serve` ignores the temperature unless the model's generation settings say
+    `do_sample`, and draws under one seed for all requests that it serves at once.
+    Raises: ValueError with neither address nor key, for a login inside the address, for a key or
+        another setting that no header can carry, and naming the variable for a proxy or
+        certificates that can't be used.
     """
 
     template = "server"
@@ -108,9 +115,9 @@ class OpenAIServer:
     def answer(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[tuple[int, Reply | Failure]]:
         """Each request's number with its reply or failure, as they arrive.
 
-        A request is on its way until its reply was taken from here, so a killed run loses no more than those. After a
-        fatal failure no further request is sent; it comes last, for all that got no reply, after every reply that was
-        on its way or waiting to be tried again.
+        A request is on its way until its reply was taken from here, so a killed run loses no more
+        than those. After a fatal failure no further request is sent; it comes last, for all that
+        got no reply, after every reply that was on its way or waiting to be tried again.
         """
         free = Semaphore(self.meter.limits.concurrency)
         ended = False
@@ -165,11 +172,12 @@ class OpenAIServer:
         return self._post(_frame(request.prompt, "", decoding), options | {"seed": request.seed})[0]
 
     def _weigh(self, request: Request, decoding: Decoding) -> Reply:
-        """A distribution over the labels, by the next token after a forced `[[`; the text is the likeliest label.
+        """A distribution over the labels, by the next token after a forced `[[`; the text is the
+        likeliest label.
 
-        Needs a server that continues an unfinished message (vLLM, SGLang), or, for "plain", completions with
-        logprobs. Whether a server ignores the request to continue can't be seen; the mass that `expect_value` gives is
-        then small.
+        Needs a server that continues an unfinished message (vLLM, SGLang), or, for "plain",
+        completions with logprobs. Whether a server ignores the request to continue can't be seen;
+        the mass that `expect_value` gives is then small.
         """
         looks: list[tuple[int, int, float]] = []
         options: dict[str, Any] = {"temperature": 1, "top_p": 1, "max_tokens": 1, "logprobs": _TOP}
@@ -258,7 +266,9 @@ class OpenAIServer:
             raise RequestError("bad_reply", message) from None
 
     def _list_models(self) -> str:
-        """What the server offers, as the end of a sentence; it is asked once, and waited for less than for a reply."""
+        """What the server offers, as the end of a sentence; it is asked once, and waited for less
+        than for a reply.
+        """
         client = self._client.with_options(timeout=min(10.0, self.timeout), max_retries=0)
         try:
             names = sorted(str(model.id) for model in client.models.list())[:20]
@@ -269,7 +279,9 @@ class OpenAIServer:
 
 
 def _check_headers() -> None:
-    """Refuse what the client reads from the environment and no header can carry, without showing it."""
+    """Refuse what the client reads from the environment and no header can carry, without showing
+    it.
+    """
     for name in _HEADERS:
         value = os.environ.get(name, "")
         lines = value.splitlines() if name == "OPENAI_CUSTOM_HEADERS" else [value.strip()]

@@ -1,7 +1,9 @@
-"""Prompts: folders of texts with settings, and how question, references and candidate are set into them.
+"""Prompts: folders of texts with settings, and how question, references and candidate are set into
+them.
 
-Two sets ship: `own`, written here, and `upstream`, whose texts are the papers' released files, fetched and never kept
-here. A text is set in by one pass over the template, so that what a text holds is never filled in itself.
+Two sets ship: `own`, written here, and `upstream`, whose texts are the papers' released files,
+fetched and never kept here. A text is set in by one pass over the template, so that what a text
+holds is never filled in itself.
 """
 
 from __future__ import annotations
@@ -47,7 +49,9 @@ _LINE_ENDS = "\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
 
 class ShotLayout(Item):
-    """How solved examples are laid out: `open`, then `each` with its {block} and {verdict}, then `close`."""
+    """How solved examples are laid out: `open`, then `each` with its {block} and {verdict}, then
+    `close`.
+    """
 
     open: str
     each: str
@@ -55,7 +59,8 @@ class ShotLayout(Item):
 
 
 class _Literal(Item):
-    """A text that a released Python script assigns to `variable`. The script is parsed as data, and never run.
+    """A text that a released Python script assigns to `variable`. The script is parsed as data, and
+    never run.
 
     skip_from, skip_to: two marks; what stands from the first up to the second is skipped.
     """
@@ -75,13 +80,13 @@ class _Literal(Item):
 class Template(Item):
     """A prompt and how it is filled in: its settings, and what reading it adds.
 
-    Its text is a file beside the settings, a registered upstream file, or another set's (`use`). literal: where in a
-    registered script the text is. placeholders: field -> what stands for it. lowest, highest: of a score. solved: how
-    many solved examples the text holds itself. shot_from: where the part begins that is repeated for each solved
-    example that is set in.
-    text: as rendered: line ends made `\\n`, blanks stripped at both ends but those of a script's text. sha256: of the
-    file's bytes. identity: hash of these and of the settings, so that a change of either shows. pick: of several
-    verdicts, none or the first.
+    Its text is a file beside the settings, a registered upstream file, or another set's (`use`).
+    literal: where in a registered script the text is. placeholders: field -> what stands for it.
+    lowest, highest: of a score. solved: how many solved examples the text holds itself. shot_from:
+    where the part begins that is repeated for each solved example that is set in.
+    text: as rendered: line ends made `\\n`, blanks stripped at both ends but those of a script's
+    text. sha256: of the file's bytes. identity: hash of these and of the settings, so that a change
+    of either shows. pick: of several verdicts, none or the first.
     """
 
     file: str = ""
@@ -117,7 +122,9 @@ class Template(Item):
 
     @property
     def signature(self) -> str:
-        """SET:NAME@HASH, as it stands in signatures, and the number of solved examples where settings give it."""
+        """SET:NAME@HASH, as it stands in signatures, and the number of solved examples where
+        settings give it.
+        """
         return f"{self.set_name}:{self.name}@{self.identity[:12]}" + f"(solved:{self.solved})" * bool(self.solved)
 
 
@@ -155,10 +162,11 @@ class PromptSet:
         return name in self._settings.templates
 
     def get(self, name: str) -> Template:
-        """The template called `name`. Where the set says to use another set's, that one, with its own signature.
+        """The template called `name`. Where the set says to use another set's, that one, with its
+        own signature.
 
-        Raises: ValueError for an unknown name or a text that doesn't fit its settings; what `bring` raises for a
-            registered file that can't be brought.
+        Raises: ValueError for an unknown name or a text that doesn't fit its settings; what `bring`
+            raises for a registered file that can't be brought.
         """
         if name not in self._read:
             self._read[name] = self._load(name)
@@ -171,9 +179,11 @@ class PromptSet:
     def render(
         self, name: str, *, references: Sequence[str] = (), shots: Sequence[Shot] = (), **texts: str | None
     ) -> str:
-        """The prompt with everything set in: `references` best first, `texts` by field, where None is not given.
+        """The prompt with everything set in: `references` best first, `texts` by field, where None
+        is not given.
 
-        Raises: ValueError for a text that the template has a place for and that isn't given, or the other way round.
+        Raises: ValueError for a text that the template has a place for and that isn't given, or the
+            other way round.
         """
         template = self.get(name)
         fields = {field: text for field, text in texts.items() if text is not None}
@@ -244,10 +254,11 @@ def _replace_marks(text: str, values: dict[str, str]) -> str:
 def clean_text(text: str) -> str:
     """A text that can neither end its fence nor speak as the prompt.
 
-    Line ends become `\\n`. Control characters but newline and tab, and invisible ones (zero-width, direction
-    overrides), go; a line or page separator becomes a newline and a lone surrogate U+FFFD. The brackets of our fences
-    and of models' control marks (`<|im_end|>`, `[INST]`, `</s>`, `<<SYS>>`) become round ones. What looks like a
-    verdict stays: only a judge's completion is ever read for one.
+    Line ends become `\\n`. Control characters but newline and tab, and invisible ones (zero-width,
+    direction overrides), go; a line or page separator becomes a newline and a lone surrogate
+    U+FFFD. The brackets of our fences and of models' control marks (`<|im_end|>`, `[INST]`, `</s>`,
+    `<<SYS>>`) become round ones. What looks like a verdict stays: only a judge's completion is ever
+    read for one.
     """
 
     def show(match: re.Match[str]) -> str:

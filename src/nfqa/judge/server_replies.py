@@ -1,6 +1,8 @@
-"""A model server's replies and refusals: text, ending, usage, probabilities of tokens, and what an error means.
+"""A model server's replies and refusals: text, ending, usage, probabilities of tokens, and what an
+error means.
 
-No server sent what it promises to: whatever reading a reply raises is that request's failure (`OpenAIServer`).
+No server sent what it promises to: whatever reading a reply raises is that request's failure
+(`OpenAIServer`).
 """
 
 from __future__ import annotations
@@ -61,8 +63,9 @@ class _Usage(pydantic.BaseModel):
 
 
 class RequestError(Exception):
-    """A request that brought no completion. refused: the fields that the server does not accept, in the order in
-    which to drop them."""
+    """A request that brought no completion. refused: the fields that the server does not accept, in
+    the order in which to drop them.
+    """
 
     def __init__(self, reason: str, detail: str, *, fatal: bool = False, refused: Sequence[str] = ()) -> None:
         super().__init__(detail)
@@ -73,8 +76,9 @@ class RequestError(Exception):
 def judge_status(status: int, body: object, *, prompt: str = "") -> RequestError:
     """What an HTTP error status and what came with it mean.
 
-    Words of the server that stand in the prompt as well may be an echo and decide nothing, but for a named `param`. The
-    detail ends in the server's message, which may hold a key: `make_cleaner` is for what is shown.
+    Words of the server that stand in the prompt as well may be an echo and decide nothing, but for
+    a named `param`. The detail ends in the server's message, which may hold a key: `make_cleaner`
+    is for what is shown.
     """
     message = " ".join(_find_message(body)[:_READ].split())
     prompt = " ".join(prompt.split())
@@ -99,7 +103,9 @@ def judge_status(status: int, body: object, *, prompt: str = "") -> RequestError
 
 
 def _find_message(body: object) -> str:
-    """The words in an error's body, whatever its shape: OpenAI's, vLLM's, FastAPI's, a page of HTML, or nothing."""
+    """The words in an error's body, whatever its shape: OpenAI's, vLLM's, FastAPI's, a page of
+    HTML, or nothing.
+    """
     if isinstance(body, dict) and body.get("error"):
         body = body["error"]
     if isinstance(body, dict):
@@ -110,18 +116,21 @@ def _find_message(body: object) -> str:
 
 
 def make_cleaner(secrets: Iterable[str]) -> Callable[[str], str]:
-    """A function that takes these secrets out of a text and cuts it. No `repr` or `vars` of it shows them."""
+    """A function that takes these secrets out of a text and cuts it. No `repr` or `vars` of it
+    shows them.
+    """
     hidden = sorted({s.strip() for s in secrets if len(s.strip()) >= _LEAST_SECRET}, key=len, reverse=True)
     pattern = re.compile("|".join([*map(re.escape, hidden), _MASKED]))
     return lambda text: pattern.sub("[hidden]", text)[:_LONGEST]  # cut last: half a key must not be left at the end
 
 
 def read_completion(body: Any, *, prompt: str = "") -> tuple[str, str, Any]:
-    """The first completion of a reply that came with status 200: text, how it ended, and probabilities of its tokens.
+    """The first completion of a reply that came with status 200: text, how it ended, and
+    probabilities of its tokens.
 
     It ended by "stop", "length" or "refused", where the text is the refusal.
-    Raises: RequestError, "bad_reply", for a text that may not be whole; as `judge_status` for an error inside, by the
-        HTTP status that it gives as its code, else as 500.
+    Raises: RequestError, "bad_reply", for a text that may not be whole; as `judge_status` for an
+        error inside, by the HTTP status that it gives as its code, else as 500.
     """
     if error := body.get("error"):
         code = error.get("code") if isinstance(error, dict) else None
@@ -146,9 +155,10 @@ def read_completion(body: Any, *, prompt: str = "") -> tuple[str, str, Any]:
 def read_usage(body: Any) -> tuple[int, int] | None:
     """Tokens of the prompt and of the completion, with its reasoning, as they are charged at most.
 
-    Cached tokens are part of the prompt and reasoning is part of the completion, unless they are more: some servers
-    count them apart. What the total has beyond the prompt is the completion's.
-    Returns: None where the server reports no prompt or no completion, or numbers that can't be true.
+    Cached tokens are part of the prompt and reasoning is part of the completion, unless they are
+    more: some servers count them apart. What the total has beyond the prompt is the completion's.
+    Returns: None where the server reports no prompt or no completion, or numbers that can't be
+        true.
     """
     try:
         usage = _Usage.model_validate(body.get("usage"))
@@ -181,10 +191,11 @@ def read_top(logprobs: Any, _: Reply) -> Top:
 def spread_labels(labels: Sequence[str], look: Callable[[str], Top]) -> tuple[float, ...]:
     """The natural log-probability of each label, in order.
 
-    look: the likely tokens after `[[` and what it is given; called with "" first. A token counts for a label when it
-    is the label, spaces and a closing bracket apart. Where a token is only the beginning of a label that is no token
-    itself (10 as 1 and 0), one more look after that token splits its mass: onto the longer label, and the rest onto
-    the shorter one, whatever follows it. A label that is not among the likely tokens gets minus infinity.
+    look: the likely tokens after `[[` and what it is given; called with "" first. A token counts
+    for a label when it is the label, spaces and a closing bracket apart. Where a token is only the
+    beginning of a label that is no token itself (10 as 1 and 0), one more look after that token
+    splits its mass: onto the longer label, and the rest onto the shorter one, whatever follows it.
+    A label that is not among the likely tokens gets minus infinity.
     """
     shares = dict.fromkeys(labels, 0.0)
 

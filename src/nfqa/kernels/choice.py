@@ -15,11 +15,12 @@ def credit_choice(
 ) -> float:
     """Credit, from 0 to 1, for picking a best-labelled answer by the highest score.
 
-    With `worst_too` the lowest score must pick a worst-labelled answer as well. An answer counts as best (worst)
-    when its label is the highest (lowest) of the question, so people's ties accept any of the tied answers.
-    `ties` settles tied scores: "expected" is the chance of being right when ties are broken at random (over all
-    orders of the tied answers, best and worst picked without replacement); "strict" gives 0 when a pick is tied;
-    "first" takes the earliest answer, as argmax does, which leaks the file's order.
+    With `worst_too` the lowest score must pick a worst-labelled answer as well. An answer counts as
+    best (worst) when its label is the highest (lowest) of the question, so people's ties accept any
+    of the tied answers. `ties` settles tied scores: "expected" is the chance of being right when
+    ties are broken at random (over all orders of the tied answers, best and worst picked without
+    replacement); "strict" gives 0 when a pick is tied; "first" takes the earliest answer, as argmax
+    does, which leaks the file's order.
 
     Args: scores, labels: [n], one question's answers, n >= 2 for `worst_too`.
     Returns: credit in [0, 1]; averaged over questions it is an accuracy.

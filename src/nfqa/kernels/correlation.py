@@ -15,7 +15,9 @@ _PAIRS_AT_ONCE = 4_000_000  # bounds the memory of the pairwise step: about 150 
 
 @dataclass(frozen=True)
 class GroupCorrelations:
-    """One coefficient a group; NaN where it is undefined, and then `reasons` (an index into REASONS) says why."""
+    """One coefficient a group; NaN where it is undefined, and then `reasons` (an index into
+    REASONS) says why.
+    """
 
     values: NDArray[np.float64]  # [G]
     reasons: NDArray[np.int8]  # [G]
@@ -26,11 +28,13 @@ def correlate_groups(
 ) -> GroupCorrelations:
     """Correlate `scores` with `labels` inside every group.
 
-    kendall: tau-b = (P - Q) / sqrt((N - Tx)(N - Ty)), P and Q the concordant and discordant pairs, N all pairs of
-    the group, Tx and Ty the pairs tied in scores and in labels. spearman: Pearson's r of mid-ranks. pearson: r.
-    A group is undefined, NaN, with fewer than two members or when either side is constant.
+    kendall: tau-b = (P - Q) / sqrt((N - Tx)(N - Ty)), P and Q the concordant and discordant pairs,
+    N all pairs of the group, Tx and Ty the pairs tied in scores and in labels. spearman: Pearson's
+    r of mid-ranks. pearson: r. A group is undefined, NaN, with fewer than two members or when
+    either side is constant.
 
-    Args: scores, labels: [N], the groups one after another; sizes: [G], members of each group, summing to N.
+    Args: scores, labels: [N], the groups one after another; sizes: [G], members of each group,
+        summing to N.
     Returns: coefficients in [-1, 1], [G]. Unitless.
     Raises: ValueError for values that are not finite.
     Source: Kendall (1945) for tau-b; equal to scipy.stats.kendalltau, spearmanr, pearsonr to 1e-12.
@@ -98,7 +102,9 @@ def _spearman(x: NDArray, y: NDArray, n: NDArray) -> NDArray:
 
 
 def _rank(values: NDArray, n: NDArray) -> NDArray:
-    """Mid-ranks inside each group, from 0: those among all values, groups in order, less the members before."""
+    """Mid-ranks inside each group, from 0: those among all values, groups in order, less the
+    members before.
+    """
     from scipy.stats import rankdata
 
     group = np.repeat(np.arange(len(n)), n)
@@ -116,8 +122,8 @@ def _pearson(x: NDArray, y: NDArray, n: NDArray) -> NDArray:
 def _centre(values: NDArray, n: NDArray, starts: NDArray) -> NDArray:
     """Subtract the group's mean and divide by its norm.
 
-    Scaled before, by powers of two, which round nothing, so that 1e-231 squared does not vanish; and centred twice,
-    as the first mean is rounded and would shift values that lie close together.
+    Scaled before, by powers of two, which round nothing, so that 1e-231 squared does not vanish;
+    and centred twice, as the first mean is rounded and would shift values that lie close together.
     """
     for _ in range(2):
         values = _scale(values, n, starts)

@@ -1,9 +1,11 @@
-"""95 % intervals: of averages and differences by Student's t, of shares by Wilson, of all else by a bootstrap.
+"""95 % intervals: of averages and differences by Student's t, of shares by Wilson, of all else by a
+bootstrap.
 
-The one rule: what was drawn independently is resampled, and that alone. A row is what was drawn (a question, a group of
-annotators); everything measured in it stays together. Where a second thing was drawn once for all rows (training
-questions, seeds), the columns are resampled too: `crossed`. Fewer than five rows, or crossed columns, give no interval,
-and neither do rows, or resamples, that are all alike: only of a share is it known how far off these may be.
+The one rule: what was drawn independently is resampled, and that alone. A row is what was drawn (a
+question, a group of annotators); everything measured in it stays together. Where a second thing was
+drawn once for all rows (training questions, seeds), the columns are resampled too: `crossed`. Fewer
+than five rows, or crossed columns, give no interval, and neither do rows, or resamples, that are
+all alike: only of a share is it known how far off these may be.
 """
 
 from __future__ import annotations
@@ -36,21 +38,25 @@ class Interval:
 
 
 def estimate_mean(values: ArrayLike, *, crossed: bool = False) -> Interval:
-    """The mean over columns of each column's mean over the values present, with a t interval over rows.
+    """The mean over columns of each column's mean over the values present, with a t interval over
+    rows.
 
-    Formula: value = (1/C) Σ_c m_c, with m_c the mean of the D_c values of column c. Row q moves it by
-    e_q = Σ_c d_qc (v_qc - m_c) / (C D_c), d_qc 1 where v_qc is present. The variance is n/(n - 1) Σ e_q² over the n
-    rows with a value, the interval value ± t(n - 1) sqrt(variance); of one full column, the t interval of a mean.
-    crossed: the columns were drawn too, each for all rows. With e_qc = d_qc (v_qc - value) / (C D_c) the variance is
-    that of the row sums and that of the column sums less Σ e_qc², and no less than either; degrees of freedom by
-    Satterthwaite.
+    Formula: value = (1/C) Σ_c m_c, with m_c the mean of the D_c values of column c. Row q moves it
+    by e_q = Σ_c d_qc (v_qc - m_c) / (C D_c), d_qc 1 where v_qc is present. The variance is n/(n -
+    1) Σ e_q² over the n rows with a value, the interval value ± t(n - 1) sqrt(variance); of one
+    full column, the t interval of a mean.
+    crossed: the columns were drawn too, each for all rows. With e_qc = d_qc (v_qc - value) / (C
+    D_c) the variance is that of the row sums and that of the column sums less Σ e_qc², and no less
+    than either; degrees of freedom by Satterthwaite.
 
     Args: values: [Q] or [Q, S], NaN for missing.
-    Returns: in units of `values`. `spread` is the standard deviation (n - 1) of the S column means, None for S = 1.
-        With no value present every figure is NaN; with fewer than FEWEST units, or all alike, low and high are.
+    Returns: in units of `values`. `spread` is the standard deviation (n - 1) of the S column means,
+        None for S = 1. With no value present every figure is NaN; with fewer than FEWEST units, or
+        all alike, low and high are.
     Raises: ValueError for infinite values or no rows.
     Source: Cameron, Gelbach and Miller (2011) for clusters in two ways; Satterthwaite (1946).
-    Differs from: scipy.stats.bootstrap's percentiles, whose intervals of 20 rows hold the mean in 91 % of samples.
+    Differs from: scipy.stats.bootstrap's percentiles, whose intervals of 20 rows hold the mean in
+        91 % of samples.
     """
     v = _read_table(values)
     return _estimate(_average(v, 0), v, _move(v, crossed), crossed)
@@ -59,11 +65,13 @@ def estimate_mean(values: ArrayLike, *, crossed: bool = False) -> Interval:
 def estimate_difference(values: ArrayLike, base: ArrayLike, *, crossed: bool = False) -> Interval:
     """The average of `values` less that of `base`, both as in `estimate_mean`, paired by rows.
 
-    Each side keeps its own missing values, so that a change of what counts as missing shows too. A column without any
-    value on one side is excluded on both; without a column left every figure is NaN.
+    Each side keeps its own missing values, so that a change of what counts as missing shows too. A
+    column without any value on one side is excluded on both; without a column left every figure is
+    NaN.
 
-    Args: values, base: [Q] or [Q, S], equal in shape. Returns, Raises: as `estimate_mean`; `n` counts the entries
-        present on either side, `units` rows so, `spread` is over the differences of column means.
+    Args: values, base: [Q] or [Q, S], equal in shape. Returns, Raises: as `estimate_mean`; `n`
+        counts the entries present on either side, `units` rows so, `spread` is over the differences
+        of column means.
     """
     a = _read_table(values)
     b = _read_table(base)
@@ -77,12 +85,14 @@ def estimate_difference(values: ArrayLike, base: ArrayLike, *, crossed: bool = F
 
 
 def estimate_ratio(sums: ArrayLike, sizes: ArrayLike, *names: ArrayLike) -> Interval:
-    """A share of all items, which come in rows of several: Σ sums / Σ sizes, with a t interval over rows inside [0, 1].
+    """A share of all items, which come in rows of several: Σ sums / Σ sizes, with a t interval over
+    rows inside [0, 1].
 
-    Formula: row q moves the ratio r by (s_q - r d_q) / Σ d; variance and interval as in `estimate_mean`. Where fewer
-    than FEWEST units have any, or all but as few have all, the interval is that of `find_share` over the units.
-    Args: sums: [Q], what counts of each row's items; sizes: [Q], how many it has; names: none, or [Q] or two of them,
-        the units that rows belong to; two ways are crossed.
+    Formula: row q moves the ratio r by (s_q - r d_q) / Σ d; variance and interval as in
+    `estimate_mean`. Where fewer than FEWEST units have any, or all but as few have all, the
+    interval is that of `find_share` over the units.
+    Args: sums: [Q], what counts of each row's items; sizes: [Q], how many it has; names: none, or
+        [Q] or two of them, the units that rows belong to; two ways are crossed.
     Returns: `n` is Σ sizes, `units` those with any.
     Source: the ratio estimator, Cochran (1977), chapter 6.
     """
@@ -106,10 +116,13 @@ def estimate_ratio(sums: ArrayLike, sizes: ArrayLike, *names: ArrayLike) -> Inte
 
 
 def estimate_pairs(values: ArrayLike, first: ArrayLike, second: ArrayLike) -> Interval:
-    """The mean of a value of two units over pairs of units, with a t interval by a jackknife over the units.
+    """The mean of a value of two units over pairs of units, with a t interval by a jackknife over
+    the units.
 
-    Two pairs with a unit in common are not independent, so that a unit is excluded with all its pairs.
-    Args: values: [P]; first, second: [P], the names of each pair's units. Returns: `n` counts pairs, `units` units.
+    Two pairs with a unit in common are not independent, so that a unit is excluded with all its
+    pairs.
+    Args: values: [P]; first, second: [P], the names of each pair's units. Returns: `n` counts
+        pairs, `units` units.
     Source: `estimate_jackknife`; for what depends on two units at a time Arvesen (1969).
     """
     v = np.asarray(values, dtype=np.float64)
@@ -120,10 +133,13 @@ def estimate_pairs(values: ArrayLike, first: ArrayLike, second: ArrayLike) -> In
 
 
 def estimate_jackknife(value: float, *left_out: ArrayLike, n: int) -> Interval:
-    """A value with a t interval from what it is without each of its units, of one kind or of two that cross.
+    """A value with a t interval from what it is without each of its units, of one kind or of two
+    that cross.
 
-    Formula: variance (n - 1)/n Σ_i (v_i - mean v)², v_i without unit i; crossed as in `estimate_mean`.
-    Args: left_out: [units]; of two kinds one each, and a third without each of the sets that share both.
+    Formula: variance (n - 1)/n Σ_i (v_i - mean v)², v_i without unit i; crossed as in
+        `estimate_mean`.
+    Args: left_out: [units]; of two kinds one each, and a third without each of the sets that share
+        both.
     Source: Quenouille (1949), Tukey (1958); Cameron, Gelbach and Miller (2011).
     """
     left = [np.asarray(values, dtype=np.float64) for values in left_out]
@@ -138,14 +154,18 @@ def clip_share(interval: Interval) -> Interval:
 
 
 def find_share(values: ArrayLike, sizes: ArrayLike | None = None) -> Interval:
-    """A share with Wilson's score interval over questions, which has a width where all values are equal.
+    """A share with Wilson's score interval over questions, which has a width where all values are
+    equal.
 
-    Formula: with p the share, z = 1.96 and n how many: (p + z²/2n ± z sqrt(p (1 - p)/n + z²/4n²)) / (1 + z²/n).
-    Shares of several items vary by p (1 - p) at most, so that the interval is, if anything, too wide for them.
-    Args: values: [Q], each from 0 to 1, NaN for missing; sizes: [Q], what each weighs, n then being (Σ w)² / Σ w².
+    Formula: with p the share, z = 1.96 and n how many: (p + z²/2n ± z sqrt(p (1 - p)/n + z²/4n²)) /
+    (1 + z²/n). Shares of several items vary by p (1 - p) at most, so that the interval is, if
+    anything, too wide for them.
+    Args: values: [Q], each from 0 to 1, NaN for missing; sizes: [Q], what each weighs, n then being
+        (Σ w)² / Σ w².
     Returns: in [0, 1], without a spread. With no value present every figure is NaN.
     Raises: ValueError for another value or another shape.
-    Source: Wilson (1927), Journal of the American Statistical Association 22; Kish (1965) for the number of weighted.
+    Source: Wilson (1927), Journal of the American Statistical Association 22; Kish (1965) for the
+        number of weighted.
     """
     from scipy.special import ndtri
 
@@ -167,9 +187,11 @@ def find_share(values: ArrayLike, sizes: ArrayLike | None = None) -> Interval:
 
 
 def draw_counts(rows: int, *, resamples: int, seed: int = 0) -> NDArray[np.float64]:
-    """How often each row is drawn in each resample, [resamples, rows]; every resample draws `rows` with replacement.
+    """How often each row is drawn in each resample, [resamples, rows]; every resample draws `rows`
+    with replacement.
 
-    For statistics that are no plain average: weight each row by its count and compute the statistic again.
+    For statistics that are no plain average: weight each row by its count and compute the statistic
+    again.
     Raises: ValueError for no rows or resamples.
     """
     if rows < 1 or resamples < 1:
@@ -180,10 +202,12 @@ def draw_counts(rows: int, *, resamples: int, seed: int = 0) -> NDArray[np.float
 
 
 def find_interval(value: float, draws: ArrayLike, *, units: int, n: int, n_missing: int = 0) -> Interval:
-    """A value with the expanded percentile interval of its resampled values; NaN among these are excluded.
+    """A value with the expanded percentile interval of its resampled values; NaN among these are
+    excluded.
 
-    Formula: the quantiles Φ(-sqrt(n/(n - 1)) t) and 1 less it, with t Student's at 97.5 % and n - 1 degrees of freedom
-    and n the `units` that were resampled: as wide as a t interval where plain percentiles are too narrow.
+    Formula: the quantiles Φ(-sqrt(n/(n - 1)) t) and 1 less it, with t Student's at 97.5 % and n - 1
+    degrees of freedom and n the `units` that were resampled: as wide as a t interval where plain
+    percentiles are too narrow.
     Source: Hesterberg (2015), section 5.3.
     """
     from scipy.special import ndtr, stdtrit
@@ -209,14 +233,18 @@ def _read_table(values: ArrayLike) -> NDArray[np.float64]:
 
 
 def _average(table: NDArray, axis: int) -> NDArray[np.float64]:
-    """The mean over the values present; NaN without any. (numpy.nanmean does the same, with a warning.)"""
+    """The mean over the values present; NaN without any. (numpy.nanmean does the same, with a
+    warning.)
+    """
     present = ~np.isnan(table)
     with np.errstate(invalid="ignore"):
         return np.where(present, table, 0.0).sum(axis) / present.sum(axis)
 
 
 def _move(v: NDArray, crossed: bool) -> NDArray[np.float64]:
-    """By how much each entry moves the mean over columns of their means, [Q, S]; 0 where there is none."""
+    """By how much each entry moves the mean over columns of their means, [Q, S]; 0 where there is
+    none.
+    """
     means = _average(v, 0)
     sizes = (~np.isnan(v)).sum(0)
     centre = _average(means, 0) if crossed else means
@@ -224,7 +252,9 @@ def _move(v: NDArray, crossed: bool) -> NDArray[np.float64]:
 
 
 def _estimate(means: NDArray, present: NDArray, moved: NDArray, crossed: bool) -> Interval:
-    """From the columns' means [S], what is there [Q, S] (NaN for nothing) and how each entry moves the mean [Q, S]."""
+    """From the columns' means [S], what is there [Q, S] (NaN for nothing) and how each entry moves
+    the mean [Q, S].
+    """
     there = ~np.isnan(present)
     means = means[~np.isnan(means)]
     sides = [(moved.sum(axis), int(there.any(axis).sum())) for axis in ((1, 0) if crossed else (1,))]
@@ -235,7 +265,8 @@ def _estimate(means: NDArray, present: NDArray, moved: NDArray, crossed: bool) -
 
 
 def _find_ends(value: float, sides: Sequence[tuple[NDArray, int]], twice: float = 0.0) -> tuple[float, float]:
-    """The ends of a t interval, from how each unit moves the value and how many units there are: of rows, or of both.
+    """The ends of a t interval, from how each unit moves the value and how many units there are: of
+    rows, or of both.
 
     twice: the variance that rows and columns both count.
     """

@@ -1,4 +1,6 @@
-"""Perplexities of texts from their summed losses, and every choice in which two definitions of the score differ."""
+"""Perplexities of texts from their summed losses, and every choice in which two definitions of the
+score differ.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +22,19 @@ _MARK = "{answer}"
 class Settings:
     """How texts are scored as restatements of an answer.
 
-    aggregate: the perplexities of an answer's partial answers are summed or averaged, or their logarithms averaged.
-    denominator: a summed loss is divided by the target's own tokens, or by all attended tokens, the context's included,
-    less one. instruction: what is put after the answer, with a space between. generation_prompt: whether the chat
-    template opens the model's turn before the target. boundary: context and target are tokenised separately, or as one
-    text ("joint"). wrapping: "chat" puts the answer into the model's chat template as the user's message, "plain" into
-    `plain_format`. too_long: what happens when context and target don't fit the model: an error, or the answer's tokens
-    are cut at its head, in its middle or at its tail, by as many as it takes. Control marks of the model, such as
-    <|end|>, in an answer or a target are broken, so that no text ends the user's turn.
-    Raises: ValueError for any other value or field, or a plain_format without exactly one `{answer}`.
+    aggregate: the perplexities of an answer's partial answers are summed or averaged, or their
+        logarithms averaged.
+    denominator: a summed loss is divided by the target's own tokens, or by all attended tokens, the
+    context's included, less one. instruction: what is put after the answer, with a space between.
+    generation_prompt: whether the chat template opens the model's turn before the target. boundary:
+    context and target are tokenised separately, or as one text ("joint"). wrapping: "chat" puts the
+    answer into the model's chat template as the user's message, "plain" into `plain_format`.
+    too_long: what happens when context and target don't fit the model: an error, or the answer's
+    tokens are cut at its head, in its middle or at its tail, by as many as it takes. Control marks
+    of the model, such as <|end|>, in an answer or a target are broken, so that no text ends the
+    user's turn.
+    Raises: ValueError for any other value or field, or a plain_format without exactly one
+        `{answer}`.
     """
 
     aggregate: Aggregate = "sum"
@@ -56,7 +62,9 @@ class Settings:
 
     @property
     def reading(self) -> str:
-        """The part of the signature that the losses depend on, without what the chosen wrapping ignores."""
+        """The part of the signature that the losses depend on, without what the chosen wrapping
+        ignores.
+        """
         wrapping = "chat" if self.wrapping == "chat" else f"plain:{self.plain_format!r}"
         opened = f"|gen:{'yes' if self.generation_prompt else 'no'}" if self.wrapping == "chat" else ""
         instruction = repr(self.instruction) if self.instruction else "none"
@@ -64,7 +72,9 @@ class Settings:
 
     @property
     def signature(self) -> str:
-        """How it appears in signatures: two settings that can give different scores have different ones."""
+        """How it appears in signatures: two settings that can give different scores have different
+        ones.
+        """
         return f"agg:{self.aggregate}|per:{self.denominator}|{self.reading}"
 
 
@@ -76,7 +86,8 @@ _VARIANTS = {"paper": PAPER, "released": RELEASED}
 def settings(variant: Variant = "paper", **switches: Any) -> Settings:
     """A variant's settings, with some switches changed.
 
-    paper: Equation 1. released: the five differences of the released script that matter to any model.
+    paper: Equation 1. released: the five differences of the released script that matter to any
+        model.
 
     Raises: ValueError for an unknown variant or switch, or a value that its switch can't have.
     """
@@ -88,14 +99,17 @@ def settings(variant: Variant = "paper", **switches: Any) -> Settings:
 def compute_perplexities(
     nats: ArrayLike, tokens: ArrayLike, attended: ArrayLike, *, denominator: Denominator = "target"
 ) -> NDArray[np.float64]:
-    """The perplexity of each target: exp(nats / d), d its own tokens, or the attended tokens less one.
+    """The perplexity of each target: exp(nats / d), d its own tokens, or the attended tokens less
+    one.
 
-    Args: nats: [n], summed negative log-likelihood of each target's tokens, natural logarithm; tokens: [n], how many
-        were summed, 1 or more; attended: [n], all tokens of context and target, more than `tokens` or equal to it.
-    Returns: [n], 1 or more for a sum that is not negative; NaN or inf where nats is, or where exp overflows. Unitless.
+    Args: nats: [n], summed negative log-likelihood of each target's tokens, natural logarithm;
+        tokens: [n], how many were summed, 1 or more; attended: [n], all tokens of context and
+        target, more than `tokens` or equal to it.
+    Returns: [n], 1 or more for a sum that is not negative; NaN or inf where nats is, or where exp
+        overflows. Unitless.
     Source: Equation 1 of the DebateQA paper for "target"; its released script for "attended".
-    Differs from: that script's value is below the perplexity whenever there is a context, and falls towards 1 as the
-        context grows, whatever the target.
+    Differs from: that script's value is below the perplexity whenever there is a context, and falls
+        towards 1 as the context grows, whatever the target.
     """
     losses, targets, every = (np.asarray(values, dtype=np.float64) for values in (nats, tokens, attended))
     divisors = targets if denominator == "target" else np.maximum(every - 1, 1)
@@ -107,9 +121,9 @@ def aggregate_perplexities(perplexities: ArrayLike, *, aggregate: Aggregate = "s
     """The sum or the mean of one answer's perplexities, or the mean of their natural logarithms.
 
     Args: perplexities: [n], one or more, all finite.
-    Source: Equation 1 of the DebateQA paper ("sum"); its released script ("mean"). "mean_log" is this
-        project's: it ranks as the geometric mean does, so that one view that no answer comes near does not outweigh all
-        others.
+    Source: Equation 1 of the DebateQA paper ("sum"); its released script ("mean"). "mean_log" is
+        this project's: it ranks as the geometric mean does, so that one view that no answer comes
+        near does not outweigh all others.
     """
     values = np.asarray(perplexities, dtype=np.float64)
     if aggregate == "sum":

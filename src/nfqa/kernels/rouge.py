@@ -1,4 +1,6 @@
-"""ROUGE over sets of n-grams and unions of subsequences: the arithmetic of the PyPI package `rouge`, only faster."""
+"""ROUGE over sets of n-grams and unions of subsequences: the arithmetic of the PyPI package
+`rouge`, only faster.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +23,18 @@ class RougeF(NamedTuple):
 def score_rouge_sets(candidate: Sentences, reference: Sentences) -> RougeF:
     """F = 2PR / (P + R + 1e-8) with P = hits / |candidate set| and R = hits / |reference set|.
 
-    ROUGE-n: the sets are the distinct n-grams of all words in a row, across sentences. ROUGE-L: hits are the distinct
-    words in the union, over every reference sentence and candidate sentence, of one longest common subsequence of the
-    two; the sets are the distinct words. Where several longest subsequences exist, the one is taken that a walk back
-    through the table finds which turns to the reference only when that keeps strictly more.
+    ROUGE-n: the sets are the distinct n-grams of all words in a row, across sentences. ROUGE-L:
+    hits are the distinct words in the union, over every reference sentence and candidate sentence,
+    of one longest common subsequence of the two; the sets are the distinct words. Where several
+    longest subsequences exist, the one is taken that a walk back through the table finds which
+    turns to the reference only when that keeps strictly more.
 
-    Args: candidate, reference: words by sentence, compared as they are. A side without sentences scores 0.
-    Source: Lin (2004); PyPI package rouge 1.0.1, which the LINKAGE authors ran, equal to it bit for bit.
-    Differs from: Lin (2004), where a repeated n-gram counts as often as it occurs; and from the package, which raises
-        on a side without sentences.
+    Args: candidate, reference: words by sentence, compared as they are. A side without sentences
+        scores 0.
+    Source: Lin (2004); PyPI package rouge 1.0.1, which the LINKAGE authors ran, equal to it bit for
+        bit.
+    Differs from: Lin (2004), where a repeated n-gram counts as often as it occurs; and from the
+        package, which raises on a side without sentences.
     """
     if not candidate or not reference:
         return RougeF(0.0, 0.0, 0.0)
@@ -64,11 +69,12 @@ def _combine(hits: int, in_candidate: int, in_reference: int) -> float:
 def _find_subsequence(x: Sequence[str], y: Sequence[str]) -> set[str]:
     """The distinct words of one longest common subsequence of x and y.
 
-    Bit j of rows[i] is 0 where the table of lengths grows from (i, j) to (i, j + 1): a row is one whole number, made
-    from the row above by an addition whose carries do the comparing (Hyyro, 2004). Where the two words differ and the
-    table grows along y, the neighbour without x's word is strictly longer: the one case in which the walk turns to x.
-    Words of y that x lacks never change the walk and are excluded first. Words of x that y lacks do: they decide how
-    far the walk goes along y before it turns, so their rows stay, as copies of the row above.
+    Bit j of rows[i] is 0 where the table of lengths grows from (i, j) to (i, j + 1): a row is one
+    whole number, made from the row above by an addition whose carries do the comparing (Hyyro,
+    2004). Where the two words differ and the table grows along y, the neighbour without x's word is
+    strictly longer: the one case in which the walk turns to x. Words of y that x lacks never change
+    the walk and are excluded first. Words of x that y lacks do: they decide how far the walk goes
+    along y before it turns, so their rows stay, as copies of the row above.
     """
     shared = set(x)
     y = [word for word in y if word in shared]

@@ -31,18 +31,21 @@ FUNCTION_WORDS = frozenset(_SHORT.split())
 
 
 def leave_out_thinking(text: str) -> str:
-    """What is said after thinking: "" where nothing is, or the thinking has no end; the same text where there is none.
+    """What is said after thinking: "" where nothing is, or the thinking has no end; the same text
+    where there is none.
 
-    Thinking stands between tags: <think>, <thinking>, <reasoning> or <thought>. It begins with the text. Where its
-    beginning is missing, as a chat template wrote it, an end at the end of a line ends it as well; a text that holds a
-    beginning further on stays as it is. Other marks of thinking are text like any other.
+    Thinking stands between tags: <think>, <thinking>, <reasoning> or <thought>. It begins with the
+    text. Where its beginning is missing, as a chat template wrote it, an end at the end of a line
+    ends it as well; a text that holds a beginning further on stays as it is. Other marks of
+    thinking are text like any other.
     """
     thinking = _THINKING.match(text)
     return text[thinking.end() :].strip() if thinking else text
 
 
 def name_lack(text: str) -> str:
-    """Why a text says nothing: "empty", without a visible character, or "only_thinking"; "" where it says something.
+    """Why a text says nothing: "empty", without a visible character, or "only_thinking"; "" where
+    it says something.
 
     Blanks, control and format characters, and accents without a letter are nothing.
     """
@@ -54,12 +57,16 @@ def name_lack(text: str) -> str:
 
 
 def plain_blanks(text: str) -> str:
-    """The text with a blank for each run of no-break, thin and other unusual ones, without invisible characters."""
+    """The text with a blank for each run of no-break, thin and other unusual ones, without
+    invisible characters.
+    """
     return _BLANKS.sub(" ", _INVISIBLE.sub("", text))
 
 
 def replace_surrogates(text: str) -> str:
-    """The text with pairs of surrogates joined and half ones replaced by U+FFFD, so that UTF-8 can carry it."""
+    """The text with pairs of surrogates joined and half ones replaced by U+FFFD, so that UTF-8 can
+    carry it.
+    """
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

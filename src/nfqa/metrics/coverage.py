@@ -1,4 +1,6 @@
-"""Coverage, whether an answer states a point of view; and simpler baselines of P.D.: length, clusters of sentences."""
+"""Coverage, whether an answer states a point of view; and simpler baselines of P.D.: length,
+clusters of sentences.
+"""
 
 from __future__ import annotations
 
@@ -43,13 +45,15 @@ _PLAIN = dict.fromkeys(map(ord, _QUOTES), "’") | dict.fromkeys(_BLANKS, " ") |
 def score_coverage(
     answers: pd.DataFrame, views: pd.DataFrame, model: Embedder | Reader | LanguageJudge
 ) -> pd.DataFrame:
-    """The parts of an answer's coverage: one row an answer and view, as `measure_coverage` or `read_coverage` has it.
+    """The parts of an answer's coverage: one row an answer and view, as `measure_coverage` or
+    `read_coverage` has it.
 
     Args: answers, views: as `score_baselines`; model: what compares an answer with a view.
-    Returns: the columns of `answers` but text and grade; view, metric ("coverage"), score (a cosine, or the probability
-        by a reader or language model; NaN for an answer without a sentence), missing ("no_text" then, or why a language
-        model gave no verdict, else ""), signature and note (where a text was cut).
-        An answer to a question without views has one row, its view "", missing as "needs views".
+    Returns: the columns of `answers` but text and grade; view, metric ("coverage"), score (a
+        cosine, or the probability by a reader or language model; NaN for an answer without a
+        sentence), missing ("no_text" then, or why a language model gave no verdict, else ""),
+        signature and note (where a text was cut). An answer to a question without views has one
+        row, its view "", missing as "needs views".
     """
     numbered = answers.drop(columns="grade", errors="ignore").assign(place=range(len(answers)))
     view_texts = views[["dataset", "question", "view", "text"]].rename(columns={"text": "view_text"})
@@ -89,12 +93,15 @@ def sign_coverage(embedder: Embedder) -> str:
 
 
 def split_answer(text: str) -> list[str]:
-    """The sentences of a text in any language, at line ends, tags, items of lists, ellipses and ends of sentences.
+    """The sentences of a text in any language, at line ends, tags, items of lists, ellipses and
+    ends of sentences.
 
-    Marks of lists and headings, and tags inside a sentence, are removed; a piece without a letter or digit is dropped.
-    Source: sentencex, Wikimedia's splitter. Differs from: it, in that a quotation or bracket is cut at its sentences
-        too (to sentencex all its marks look like closing quotes or blanks, which also keeps it from a known crash at
-        no-break blanks), and in the cuts at lines, tags, ellipses and items on one line.
+    Marks of lists and headings, and tags inside a sentence, are removed; a piece without a letter
+    or digit is dropped.
+    Source: sentencex, Wikimedia's splitter. Differs from: it, in that a quotation or bracket is cut
+        at its sentences too (to sentencex all its marks look like closing quotes or blanks, which
+        also keeps it from a known crash at no-break blanks), and in the cuts at lines, tags,
+        ellipses and items on one line.
     """
     lines = [line.strip() for line in _BREAK.sub("\n", _INLINE.sub("", text)).splitlines()]
     pieces = []
@@ -111,7 +118,9 @@ def split_answer(text: str) -> list[str]:
 
 
 def cut_passages(sentences: Sequence[str], most: int = PASSAGE) -> list[str]:
-    """Sentences joined to passages of at most so many words each; a longer sentence is cut at its words."""
+    """Sentences joined to passages of at most so many words each; a longer sentence is cut at its
+    words.
+    """
     passages = list[list[str]]()
     for sentence in sentences:
         words = sentence.split()
@@ -124,12 +133,14 @@ def cut_passages(sentences: Sequence[str], most: int = PASSAGE) -> list[str]:
 
 
 def measure_coverage(answer: str, perspectives: Sequence[str], embedder: Embedder) -> NDArray[np.float64]:
-    """The cosine of each perspective with the answer's nearest sentence: max over sentences s of cos(s, perspective).
+    """The cosine of each perspective with the answer's nearest sentence: max over sentences s of
+    cos(s, perspective).
 
-    Returns: cosines in [-1, 1], [n]; NaN for all where the answer has no sentence. Their mean is the answer's coverage.
+    Returns: cosines in [-1, 1], [n]; NaN for all where the answer has no sentence. Their mean is
+        the answer's coverage.
     Raises: ValueError for an empty perspective.
-    Source: the recall half of a sentence-level BERTScore (Zhang et al., 2020). Differs from: it, in comparing whole
-        sentences, and each perspective as one text.
+    Source: the recall half of a sentence-level BERTScore (Zhang et al., 2020). Differs from: it, in
+        comparing whole sentences, and each perspective as one text.
     """
     sentences = split_answer(answer)
     if not sentences or not perspectives:
@@ -139,15 +150,18 @@ def measure_coverage(answer: str, perspectives: Sequence[str], embedder: Embedde
 
 
 def read_coverage(texts: Sequence[str], views: Sequence[str], reader: Reader) -> NDArray[np.float64]:
-    """Whether each text states the view beside it: max over its passages p of a reader's P(p states the view).
+    """Whether each text states the view beside it: max over its passages p of a reader's P(p states
+    the view).
 
-    Returns: probabilities, [n]; NaN for a text without a sentence. Passages are as `cut_passages` has them.
+    Returns: probabilities, [n]; NaN for a text without a sentence. Passages are as `cut_passages`
+        has them.
     """
     return read_passages(list_passages(texts, views), reader)
 
 
 def read_passages(passages: Sequence[Sequence[tuple[str, str]]], reader: Reader) -> NDArray[np.float64]:
-    """The largest probability by a reader among the pairs of a passage and a claim of each text, [n]; NaN for none.
+    """The largest probability by a reader among the pairs of a passage and a claim of each text,
+    [n]; NaN for none.
 
     Args: passages: as `list_passages`.
     """
@@ -159,9 +173,11 @@ def read_passages(passages: Sequence[Sequence[tuple[str, str]]], reader: Reader)
 def ask_coverage(texts: Sequence[str], views: Sequence[str], judge: LanguageJudge) -> pd.DataFrame:
     """Ask a language model whether each text states the view beside it: 1, or 0.
 
-    Args: judge: of whose prompts "states_view" is taken; of a set without it, such as the released one, the packaged.
-    Returns: score (from logits P("1") / (P("0") + P("1")), from a text 0 or 1; NaN without a verdict), missing (why),
-        signature and note (where a text was cut) of each pair. An empty text is not asked about ("no_text").
+    Args: judge: of whose prompts "states_view" is taken; of a set without it, such as the released
+        one, the packaged.
+    Returns: score (from logits P("1") / (P("0") + P("1")), from a text 0 or 1; NaN without a
+        verdict), missing (why), signature and note (where a text was cut) of each pair. An empty
+        text is not asked about ("no_text").
     """
     name = "states_view"
     judge = judge if name in judge.prompts else replace(judge, prompts=PromptSet(OWN, bring=Path))
@@ -170,7 +186,9 @@ def ask_coverage(texts: Sequence[str], views: Sequence[str], judge: LanguageJudg
 
 
 def list_passages(texts: Iterable[str], views: Iterable[str]) -> list[list[tuple[str, str]]]:
-    """What a reader reads for each text and view: each passage of the text, beside the view; nothing for no view."""
+    """What a reader reads for each text and view: each passage of the text, beside the view;
+    nothing for no view.
+    """
     passages = {text: cut_passages(split_answer(text)) for text in dict.fromkeys(texts)}
     both = zip(texts, views, strict=True)
     return [[(passage, view) for passage in passages[text]] if view else [] for text, view in both]

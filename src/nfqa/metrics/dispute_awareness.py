@@ -18,15 +18,17 @@ Form = Literal["dispute_awareness", "dispute_awareness_zero_shot", "dispute_awar
 def score_awareness(
     answers: pd.DataFrame, by: Detector | LanguageJudge | Rule, *, form: Form = "dispute_awareness"
 ) -> pd.DataFrame:
-    """D.A. of each answer, 1 where it makes its reader aware of the dispute and 0 where not: one row an answer.
+    """D.A. of each answer, 1 where it makes its reader aware of the dispute and 0 where not: one
+    row an answer.
 
-    Args: answers: dataset, question, text (NaN where a system gave no answer), question_text where it is known (a
-        language model alone is shown it, and only by a prompt with a place for it), and any columns that name the
-        answer; by: the detector, a language model with prompts for D.A. (prompts/own or prompts/upstream), or
-        a keyword rule; form: of the prompt.
-    Returns: the columns of `answers` but text, question_text and grade; metric ("da"), method ("detector", "judge" or
-        the rule), score, probability (of 1; NaN for a rule), missing ("no_answer", or the verdict's reason, such as
-        "no_question"), signature and note (where a text was cut).
+    Args: answers: dataset, question, text (NaN where a system gave no answer), question_text where
+        it is known (a language model alone is shown it, and only by a prompt with a place for it),
+        and any columns that name the answer; by: the detector, a language model with prompts for
+        D.A. (prompts/own or prompts/upstream), or a keyword rule; form: of the prompt.
+    Returns: the columns of `answers` but text, question_text and grade; metric ("da"), method
+        ("detector", "judge" or the rule), score, probability (of 1; NaN for a rule), missing
+        ("no_answer", or the verdict's reason, such as "no_question"), signature and note (where a
+        text was cut).
     Raises: as `judge_awareness`.
     """
     present = answers["text"].notna().to_numpy()
@@ -50,18 +52,22 @@ def judge_awareness(
 ) -> pd.DataFrame:
     """Ask the judge of every answer whether it is aware of the dispute: 1, or 0.
 
-    Args: pairs: (question, answer), the question "" where its text isn't known; judge: whose prompts have templates of
-        the forms' names, as prompts/own; form: with three demonstrations, the same text without them, or (this
-        project's) with the demonstrations and the question shown. Both forms of the released prompt show the question.
-    Returns: as `mark_answers`; score is the probability of 1: from text 0 or 1, from logits P("1") / (P("0") + P("1"))
-        after a forced `[[`. An empty answer is not asked for and is missing as "no_text", one that is too long is cut
-        or missing as the judge has it; a completion without a digit is "unreadable", one with both "ambiguous".
-    Raises: ValueError for a reading from logits with a prompt that asks for no `[[`, as the released one.
-    Source: DebateQA, section 4 and Table 14. Differs from: the released prompt, unless that is asked for: this one
-        shows the question only under "dispute_awareness_question"; it counts as aware also an answer that attributes
-        opposing positions to those who hold them, where the released one wants an explicit statement; its three
-        demonstrations are others, 0, 1 and 0 for 1, 0 and 0; and the digit comes in double brackets. The released
-        script looks for the digit in prompt and completion together, and finds that of its own first demonstration,
+    Args: pairs: (question, answer), the question "" where its text isn't known; judge: whose
+        prompts have templates of the forms' names, as prompts/own; form: with three demonstrations,
+        the same text without them, or (this project's) with the demonstrations and the question
+        shown. Both forms of the released prompt show the question.
+    Returns: as `mark_answers`; score is the probability of 1: from text 0 or 1, from logits P("1")
+        / (P("0") + P("1")) after a forced `[[`. An empty answer is not asked for and is missing as
+        "no_text", one that is too long is cut or missing as the judge has it; a completion without
+        a digit is "unreadable", one with both "ambiguous".
+    Raises: ValueError for a reading from logits with a prompt that asks for no `[[`, as the
+        released one.
+    Source: DebateQA, section 4 and Table 14. Differs from: the released prompt, unless that is
+        asked for: this one shows the question only under "dispute_awareness_question"; it counts as
+        aware also an answer that attributes opposing positions to those who hold them, where the
+        released one wants an explicit statement; its three demonstrations are others, 0, 1 and 0
+        for 1, 0 and 0; and the digit comes in double brackets. The released script looks for the
+        digit in prompt and completion together, and finds that of its own first demonstration,
         whatever the reply; here the completion alone is read, under either prompt.
     """
     template = judge.prompts.get(form)

@@ -40,12 +40,13 @@ _OTHERS = re.compile(rf"\bothers?(?:\s+[\w'-]+){{0,4}}?\s+(?:may |might |also )?
 def apply_rule(texts: Sequence[str], rule: Rule) -> NDArray[np.bool_]:
     """Which answers a keyword rule takes for aware of a dispute, [len(texts)].
 
-    one_word: "debate" in any of its forms. phrases: any of a list of phrases ("controversial", "no consensus", "views
-    differ", "there is no single answer", ...). phrases_or_sides: a phrase, or two attributed sides anywhere in the
-    answer: supporters (proponents, advocates) and critics (opponents, sceptics), or "some argue" and "others say".
-    An empty answer is aware of nothing.
-    Source: this project's, written before any label of a real answer was seen. Words alone do not show the topic of a
-        dispute.
+    one_word: "debate" in any of its forms. phrases: any of a list of phrases ("controversial", "no
+    consensus", "views differ", "there is no single answer", ...). phrases_or_sides: a phrase, or
+    two attributed sides anywhere in the
+    answer: supporters (proponents, advocates) and critics (opponents, sceptics), or "some argue"
+    and "others say". An empty answer is aware of nothing.
+    Source: this project's, written before any label of a real answer was seen. Words alone do not
+        show the topic of a dispute.
     """
     words = np.array([_ONE_WORD.search(text) is not None for text in texts], dtype=np.bool_)
     cues = np.array([list_cues(text) for text in texts], dtype=np.bool_).reshape(-1, len(CUES))

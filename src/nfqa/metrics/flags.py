@@ -1,7 +1,9 @@
-"""Answers that a score should not be trusted for: rules that find them, whose thresholds honest answers chose.
+"""Answers that a score should not be trusted for: rules that find them, whose thresholds honest
+answers chose.
 
-An answer that repeats its question is near to it in every vector, one that copies a reference is near to that: a judge
-by vectors places both high. A flag changes no score; it says which to look at. `judge_guarded` alone acts on one.
+An answer that repeats its question is near to it in every vector, one that copies a reference is
+near to that: a judge by vectors places both high. A flag changes no score; it says which to look
+at. `judge_guarded` alone acts on one.
 """
 
 from __future__ import annotations
@@ -102,15 +104,18 @@ def describe_answers(
 ) -> pd.DataFrame:
     """The quantities that decide the flags: one row per answer, in order.
 
-    Args: answers: question, text, and any columns that name the answer; questions: their texts, references: those of
-        each question that has any, views: its points of view with their explanations, all by the column `question`.
-    Returns: the columns of `answers` but text; words; question_share, of the answer's words those that the question
-        has, NaN where it has not half of the question's; question_inside, whether the question's words, three or more,
-        are in it in a row; copied, of its runs of four words those of the reference that has most, 1 for equal words,
-        NaN without a reference; copied_view, where views are given, that share for all points of view together, as an
-        answer should cover them all; repeated, of these runs those that are there before; times, how often its length
-        holds the longest reference's or the shortest one's length holds its own, NaN without a reference; mark, whether
-        a verdict could be read in it; english, as `seems_english`. Case and punctuation don't count.
+    Args: answers: question, text, and any columns that name the answer; questions: their texts,
+        references: those of each question that has any, views: its points of view with their
+        explanations, all by the column `question`.
+    Returns: the columns of `answers` but text; words; question_share, of the answer's words those
+        that the question has, NaN where it has not half of the question's; question_inside, whether
+        the question's words, three or more, are in it in a row; copied, of its runs of four words
+        those of the reference that has most, 1 for equal words, NaN without a reference;
+        copied_view, where views are given, that share for all points of view together, as an answer
+        should cover them all; repeated, of these runs those that are there before; times, how often
+        its length holds the longest reference's or the shortest one's length holds its own, NaN
+        without a reference; mark, whether a verdict could be read in it; english, as
+        `seems_english`. Case and punctuation don't count.
     """
     known = {name: [_split(text) for text in texts] for name, texts in references.items()}
     view_words = {name: [_split(text) for text in texts] for name, texts in (views or {}).items()}
@@ -124,7 +129,8 @@ def describe_answers(
 
 
 def flag_answers(described: pd.DataFrame) -> pd.DataFrame:
-    """Which flags hold, from `describe_answers`: a column of booleans for each of FLAGS. What is NaN flags nothing.
+    """Which flags hold, from `describe_answers`: a column of booleans for each of FLAGS. What is
+    NaN flags nothing.
 
     `copies_view` is decided only for answers that were described beside points of view.
     """
@@ -141,7 +147,8 @@ def flag_frames(
 ) -> pd.DataFrame:
     """The flags of each answer, as `join_flags` names them.
 
-    Args: frames as `nfqa.Frames` has them; questions: texts by name. Returns: question, answer, flags.
+    Args: frames as `nfqa.Frames` has them; questions: texts by name. Returns: question, answer,
+        flags.
     """
     if answers.empty:
         return answers[["question", "answer"]].assign(flags="")
@@ -151,7 +158,9 @@ def flag_frames(
 
 
 def is_beyond(values: pd.Series, name: str, threshold: float | None = None) -> pd.Series:
-    """Whether a quantity of `describe_answers` counts against an answer: few words, or much of anything else."""
+    """Whether a quantity of `describe_answers` counts against an answer: few words, or much of
+    anything else.
+    """
     threshold = THRESHOLDS[name] if threshold is None else threshold
     return values < threshold if name == "words" else values >= threshold
 
@@ -162,7 +171,9 @@ def join_flags(flagged: pd.DataFrame) -> pd.Series:
 
 
 def name_kind(metric: str, signature: str) -> str:
-    """Which of SCORE_KINDS a score is, by its metric and the first word of its signature; "" for any other metric."""
+    """Which of SCORE_KINDS a score is, by its metric and the first word of its signature; "" for
+    any other metric.
+    """
     first = signature.partition(":")[0]
     return _KINDS_BY_SIGNATURE.get((metric, first)) or _KINDS.get(metric, "")
 
@@ -171,7 +182,8 @@ def name_kind(metric: str, signature: str) -> str:
 def is_harmed(flags: str, metric: str, signature: str) -> bool:
     """Whether one of an answer's flags harms a score, by HARMS.
 
-    A metric of another name is harmed by each flag that harms any score, and a flag of another name harms every score.
+    A metric of another name is harmed by each flag that harms any score, and a flag of another name
+    harms every score.
     Args: flags: names, ";" between them; signature: of the score, "" where unknown.
     """
     kind = name_kind(metric, signature)
@@ -187,10 +199,11 @@ def judge_guarded(
 ) -> pd.DataFrame:
     """As `judge_by_vectors`, with a guard against repeated questions and lists of keywords.
 
-    A candidate that holds the whole question is judged by what else it says ("question removed"). One that says nothing
-    else ("repeats the question": question_share beyond its threshold), or that lists the keywords of question and
-    English references in another order ("lists keywords", by KEYWORDS), is placed behind all references, and its score
-    is the lowest of its draw's. The guard never acts on what equals a good reference, or nearly.
+    A candidate that holds the whole question is judged by what else it says ("question removed").
+    One that says nothing else ("repeats the question": question_share beyond its threshold), or
+    that lists the keywords of question and English references in another order ("lists keywords",
+    by KEYWORDS), is placed behind all references, and its score is the lowest of its draw's. The
+    guard never acts on what equals a good reference, or nearly.
     Returns: as `judge_by_vectors`, and guarded: which of these happened, or "".
     """
     guards = [_guard(draw) for draw in draws.draw]
@@ -208,7 +221,9 @@ def judge_guarded(
 
 
 def remove_question(text: str, question: str) -> str:
-    """The text without the question's words, three or more in a row; as it is where no word would be left."""
+    """The text without the question's words, three or more in a row; as it is where no word would
+    be left.
+    """
     words = _split(question)
     if len(words) < 3:
         return text
@@ -217,10 +232,11 @@ def remove_question(text: str, question: str) -> str:
 
 
 def seems_english(text: str) -> bool:
-    """Whether the text could be English: a guess by its letters and function words, True for under ten words.
+    """Whether the text could be English: a guess by its letters and function words, True for under
+    ten words.
 
-    It is taken for another language where a fifth of its letters are not a to z, or where under 15 % of its words are
-    English function words, which make up a third to a half of English prose.
+    It is taken for another language where a fifth of its letters are not a to z, or where under 15
+    % of its words are English function words, which make up a third to a half of English prose.
     """
     words = _split(text)
     if len(words) < _READABLE:
@@ -235,7 +251,9 @@ def _share_function_words(words: Sequence[str]) -> float:
 
 
 def _guard(draw: Draw) -> dict[str, tuple[str, str]]:
-    """What the guard does to each candidate, as `judge_guarded` has it, and the text that is judged."""
+    """What the guard does to each candidate, as `judge_guarded` has it, and the text that is
+    judged.
+    """
     question = _split(draw.question.text)
     references = [_split(one.text) for one in draw.references]
     known = {*question}.union(*references)
@@ -286,7 +304,9 @@ def _describe(
 
 
 def _measure_question_share(words: Sequence[str], question: Sequence[str]) -> float:
-    """The share of words that the question has; NaN where fewer than half of the question's are among them."""
+    """The share of words that the question has; NaN where fewer than half of the question's are
+    among them.
+    """
     covered = bool(question) and len({*words} & {*question}) >= _COVERED * len({*question})
     return sum(word in question for word in words) / len(words) if covered else np.nan
 

@@ -1,4 +1,6 @@
-"""Scores as users hold them, beside people's grades: one score per answer and way of scoring, one grade per answer."""
+"""Scores as users hold them, beside people's grades: one score per answer and way of scoring, one
+grade per answer.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,11 @@ _ANSWER = ("dataset", "question", "answer", "system")
 
 
 def add_unreadable(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
-    """Scores with a row for each answer that says nothing, in its place: without a score, under each way of scoring.
+    """Scores with a row for each answer that says nothing, in its place: without a score, under
+    each way of scoring.
 
-    Args: answers: dataset, question, answer, system, text, grade, in the order of the rows to return.
+    Args: answers: dataset, question, answer, system, text, grade, in the order of the rows to
+        return.
     """
     reasons = answers.text.map(name_lack).map(LACKS)
     unreadable = answers.drop(columns="text").assign(missing=reasons).dropna(subset="missing")
@@ -46,13 +50,16 @@ def add_unreadable(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def list_scores(scores: pd.DataFrame, by: str | Sequence[str] | None = None) -> tuple[pd.DataFrame, list[str]]:
-    """One row per answer under each way of scoring; scores of single points of view are averaged over these.
+    """One row per answer under each way of scoring; scores of single points of view are averaged
+    over these.
 
     A score that is missing without a reason is so as "no_score".
-    Args: scores: question, score, and answer where repeats are to be refused; by: the columns that distinguish ways of
-        scoring, beside dataset; WAYS where None. No other column is taken for one.
+    Args: scores: question, score, and answer where repeats are to be refused; by: the columns that
+        distinguish ways of scoring, beside dataset; WAYS where None. No other column is taken for
+        one.
     Returns: the scores, and the names of those columns that they have.
-    Raises: ValueError for what is no frame, a missing column, a score that is no number, or several of one answer.
+    Raises: ValueError for what is no frame, a missing column, a score that is no number, or several
+        of one answer.
     """
     if not isinstance(scores, pd.DataFrame):
         kind = type(scores).__name__
@@ -81,15 +88,17 @@ def list_scores(scores: pd.DataFrame, by: str | Sequence[str] | None = None) -> 
 
 
 def join_grades(scores: pd.DataFrame, grades: pd.DataFrame, *, graders: Graders = "one") -> pd.DataFrame:
-    """The grade of each score's answer, joined by question, answer and, where both have them, dataset and system.
+    """The grade of each score's answer, joined by question, answer and, where both have them,
+    dataset and system.
 
-    Ids are compared as text, so that 1 is "1". A warning counts the answers that only one of the two frames has.
+    Ids are compared as text, so that 1 is "1". A warning counts the answers that only one of the
+    two frames has.
 
-    Args: scores: question, answer; grades: question, answer, grade; graders: "mean" takes the mean of several grades of
-        one answer, "one" refuses grades that differ.
+    Args: scores: question, answer; grades: question, answer, grade; graders: "mean" takes the mean
+        of several grades of one answer, "one" refuses grades that differ.
     Returns: the rows of `scores` with `grade`, NaN for an answer without any.
-    Raises: ValueError for a missing column, several grades of one answer, an answer that one frame alone identifies by
-        its system or dataset, or where no answer is in both.
+    Raises: ValueError for a missing column, several grades of one answer, an answer that one frame
+        alone identifies by its system or dataset, or where no answer is in both.
     """
     require_columns(scores, ["question", "answer"])
     require_columns(grades, ["question", "answer", "grade"])
@@ -193,7 +202,9 @@ def compare(scores: pd.DataFrame, other: str, *, by: str | Sequence[str] | None,
 def _list_counted(
     scores: pd.DataFrame, by: str | Sequence[str] | None, flagged: Flagged
 ) -> tuple[pd.DataFrame, list[str]]:
-    """As `list_scores`, by "exclude" without the scores that flags harm. Raises: ValueError for another `flagged`."""
+    """As `list_scores`, by "exclude" without the scores that flags harm. Raises: ValueError for
+    another `flagged`.
+    """
     if flagged not in get_args(Flagged):
         raise ValueError(f"flagged is {flagged!r}; expected {' or '.join(get_args(Flagged))}")
     _refuse_by(by)
@@ -209,7 +220,9 @@ def _refuse_by(by: str | Sequence[str] | None) -> None:
 
 
 def _read_numbers(frame: pd.DataFrame, column: str, frame_name: str) -> pd.Series:
-    """A column as numbers, NaN for none. Raises: ValueError naming the first row with anything else."""
+    """A column as numbers, NaN for none. Raises: ValueError naming the first row with anything
+    else.
+    """
     numbers = pd.to_numeric(frame[column], errors="coerce").astype(float)
     if (odd := (numbers.isna() & frame[column].notna()).to_numpy()).any():
         place = odd.argmax()
@@ -218,7 +231,9 @@ def _read_numbers(frame: pd.DataFrame, column: str, frame_name: str) -> pd.Serie
 
 
 def _write_ids(frame: pd.DataFrame, frame_name: str) -> pd.DataFrame:
-    """What identifies answers, as text. Raises: ValueError naming the column of a float that has lost digits."""
+    """What identifies answers, as text. Raises: ValueError naming the column of a float that has
+    lost digits.
+    """
     ids = frame[[name for name in _ANSWER if name in frame]]
     for name in ids:
         try:

@@ -1,4 +1,6 @@
-"""A language model as judge: pointwise, pairwise against each reference, and listwise (LINKAGE), over draws."""
+"""A language model as judge: pointwise, pairwise against each reference, and listwise (LINKAGE),
+over draws.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ _LACKS = {"steps": "no_steps", "candidate": "no_text", "question": "no_question"
 class LanguageJudge:
     """A model that is asked, the prompts it is asked with, and how long a text may be.
 
-    A text with more than `max_words` words, or CHARACTERS_A_WORD times as many characters, is cut there. `cut` counts.
+    A text with more than `max_words` words, or CHARACTERS_A_WORD times as many characters, is cut
+    there. `cut` counts.
     """
 
     asker: Asker
@@ -41,7 +44,9 @@ class LanguageJudge:
     cut: int = 0
 
     def sign(self, *templates: str) -> str:
-        """How verdicts of these templates are made, for signatures: prompts, decoding, cut, seed and retries."""
+        """How verdicts of these templates are made, for signatures: prompts, decoding, cut, seed
+        and retries.
+        """
         prompts = "+".join(self.prompts.signature(name) for name in templates)
         request = f"{self.asker.signature}|cut_tail:{self.max_words}w"
         return f"prompt:{prompts}|{request}|seed:{self.seed}|retries:{self.asker.retries}"
@@ -72,7 +77,9 @@ def note_long(read: Sequence[Sequence[str]], judge: LanguageJudge) -> list[str]:
 def ask_planned(
     planned: Sequence[Request | Verdict], judge: LanguageJudge, read: Callable[[Reply, Request], Verdict]
 ) -> pd.DataFrame:
-    """Ask the requests; a `Verdict` among them is kept as it is. Returns: value (NaN if missing), reason and mass."""
+    """Ask the requests; a `Verdict` among them is kept as it is. Returns: value (NaN if missing),
+    reason and mass.
+    """
     answered = iter(judge.asker.ask([one for one in planned if isinstance(one, Request)], read))
     verdicts = [next(answered) if isinstance(one, Request) else one for one in planned]
     table = pd.DataFrame(verdicts, columns=["value", "reason", "mass"])
@@ -80,11 +87,13 @@ def ask_planned(
 
 
 def read_verdict(reply: Reply, request: Request, *, pick: Pick, whole: bool = True, digit: bool = False) -> Verdict:
-    """The number or choice that a completion gives, or the expected one from its labels' log-probabilities.
+    """The number or choice that a completion gives, or the expected one from its labels'
+    log-probabilities.
 
-    Args: pick, whole: as `nfqa.kernels.parse.read_number`; digit: as `read_digit`, without brackets too.
-    Returns: a choice as 1 for the text shown first and -1 for the second; from log-probabilities it may be missing as
-        "bad_logprobs" or "no_mass".
+    Args: pick, whole: as `nfqa.kernels.parse.read_number`; digit: as `read_digit`, without brackets
+        too.
+    Returns: a choice as 1 for the text shown first and -1 for the second; from log-probabilities it
+        may be missing as "bad_logprobs" or "no_mass".
     """
     if reply.logprobs is not None:
         values = [CHOICES[label] if label in CHOICES else float(label) for label in request.labels]
@@ -111,16 +120,18 @@ def judge_draws(
 ) -> pd.DataFrame:
     """Ask for the verdicts on every candidate of every draw; a draw that was dropped asks nothing.
 
-    pointwise: the number from 0 to 10 that the model gives, with references in view or not (equation 1).
-    pairwise: f of equation 4 for each reference, 1 where the candidate is preferred, -1 where the reference is, 0 for
-        a tie. Which of the two is shown first is drawn by hash of (judge seed, question, candidate, reference), or
-        fixed by `order`.
+    pointwise: the number from 0 to 10 that the model gives, with references in view or not
+        (equation 1).
+    pairwise: f of equation 4 for each reference, 1 where the candidate is preferred, -1 where the
+        reference is, 0 for a tie. Which of the two is shown first is drawn by hash of (judge seed,
+        question, candidate, reference), or fixed by `order`.
     listwise: -rank, rank from 1 to R + 1 among the R references (equation 5).
 
     Args: shots: solved examples, listwise alone.
-    Returns: one row per verdict: draw (its place), answer, grade, first (whether the candidate was shown first, None
-        where nothing was asked), value (higher is better, NaN where there is no verdict), reason (why not) and mass (on
-        verdicts, from logits). A candidate that is not asked about has one row.
+    Returns: one row per verdict: draw (its place), answer, grade, first (whether the candidate was
+        shown first, None where nothing was asked), value (higher is better, NaN where there is no
+        verdict), reason (why not) and mass (on verdicts, from logits). A candidate that is not
+        asked about has one row.
     Raises: ValueError for a reference without a grade in a pairwise comparison.
     Source: LINKAGE, equations 1 and 3 to 5.
     """
@@ -136,7 +147,9 @@ def judge_draws(
 def _plan(
     draw: Draw, method: JudgeMethod, judge: LanguageJudge, shots: Sequence[Shot], order: PairOrder
 ) -> Iterator[tuple[Answer, bool | None, Request | Verdict]]:
-    """The requests about each candidate: whether it is shown first, and a verdict where nothing is asked."""
+    """The requests about each candidate: whether it is shown first, and a verdict where nothing is
+    asked.
+    """
     if draw.dropped:
         return
     question = trim_text(draw.question.text, judge)
@@ -178,16 +191,17 @@ def judge_by_language_model(
 
     Score = the mean of the verdicts f that could be read (`judge_draws`).
 
-    Args: draws: dataset, draw, and any columns of conditions; judge:
-        None where no language model fills the role, for an empty frame; named: what the column `judge` calls it; shots:
-        solved examples for each dataset, listwise alone.
-    Returns: one row per candidate: the columns of `draws` but for `draw`, answer, grade, metric (the method), judge,
-        shots (NaN but for listwise), score, missing (why there is no score), verdicts (wanted), unreadable (of these,
-        the reasons of those that failed), mass (of the next token's distribution on verdicts, from logits),
-        signature and note (where a text was cut).
-    Source: LINKAGE, equation 3. Differs from: it, in that references of every grade weigh alike, as it names no
-        weights, and that the sum is divided by the verdicts in it, so that a comparison that can't be read counts
-        neither as a tie nor as a loss.
+    Args: draws: dataset, draw, and any columns of conditions; judge: None where no language model
+        fills the role, for an empty frame; named: what the column `judge` calls it; shots: solved
+        examples for each dataset, listwise alone.
+    Returns: one row per candidate: the columns of `draws` but for `draw`, answer, grade, metric
+        (the method), judge, shots (NaN but for listwise), score, missing (why there is no score),
+        verdicts (wanted), unreadable (of these, the reasons of those that failed), mass (of the
+        next token's distribution on verdicts, from logits), signature and note (where a text was
+        cut).
+    Source: LINKAGE, equation 3. Differs from: it, in that references of every grade weigh alike, as
+        it names no weights, and that the sum is divided by the verdicts in it, so that a comparison
+        that can't be read counts neither as a tie nor as a loss.
     """
     if judge is None or draws.empty:
         return pd.DataFrame()
@@ -206,7 +220,8 @@ def judge_by_language_model(
 def gather_verdicts(draws: pd.DataFrame, verdicts: pd.DataFrame, signature: str, **columns: object) -> pd.DataFrame:
     """One row per candidate with the score of its verdicts, as `judge_by_language_model` has it.
 
-    Args: verdicts: as `judge_draws` gives them; signature: how they were made; columns: further ones.
+    Args: verdicts: as `judge_draws` gives them; signature: how they were made; columns: further
+        ones.
     """
     rows = list_candidates(draws.assign(place=range(len(draws))))
     rows = rows.join(score_verdicts(verdicts), on=["place", "answer"]).drop(columns="place")
@@ -216,7 +231,9 @@ def gather_verdicts(draws: pd.DataFrame, verdicts: pd.DataFrame, signature: str,
 
 
 def score_verdicts(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """One row per candidate of what `judge_draws` gives: score, why (there is none), verdicts, unreadable and mass."""
+    """One row per candidate of what `judge_draws` gives: score, why (there is none), verdicts,
+    unreadable and mass.
+    """
     read = verdicts.assign(read=verdicts.value.notna(), value=verdicts.value.fillna(0.0))
     groups = read.groupby(["draw", "answer"], sort=False)
     reasons = groups.reason.agg(lambda each: "; ".join(filter(None, each))).astype(str)
@@ -238,12 +255,13 @@ def mark_answers(
 ) -> pd.DataFrame:
     """Ask the judge for its mark of every answer.
 
-    Args: pairs: (question, answer), the question "" where its text isn't known; name: of a template with a lowest and
-        a highest mark; steps: of examination, for a prompt with a place for them; digit: as `read_verdict`.
-    Returns: score (NaN where there is no verdict; from logits the expected mark), missing, verdicts (1), unreadable,
-        mass, signature and note (where a text was cut) of each pair. An empty answer is not asked for and is missing as
-        "no_text", one without a question's text, where the prompt shows it, as "no_question"; where `steps` is "", all
-        as "no_steps".
+    Args: pairs: (question, answer), the question "" where its text isn't known; name: of a template
+        with a lowest and a highest mark; steps: of examination, for a prompt with a place for them;
+        digit: as `read_verdict`.
+    Returns: score (NaN where there is no verdict; from logits the expected mark), missing, verdicts
+        (1), unreadable, mass, signature and note (where a text was cut) of each pair. An empty
+        answer is not asked for and is missing as "no_text", one without a question's text, where
+        the prompt shows it, as "no_question"; where `steps` is "", all as "no_steps".
     """
     texts = [{"steps": steps, "candidate": answer, "question": question} for question, answer in pairs]
     return mark_texts(texts, name, judge, shared="question", digit=digit)
@@ -254,9 +272,10 @@ def mark_texts(
 ) -> pd.DataFrame:
     """Ask the judge for its mark of each group of texts, by placeholder of the template.
 
-    Args: texts: None, or one that the template has no place for, is not shown; shared: the placeholder of the text that
-        several requests begin with; name, digit: as `mark_answers`.
-    Returns: as `mark_answers`. A request with an empty text is not asked for, and is missing as `_LACKS` has it.
+    Args: texts: None, or one that the template has no place for, is not shown; shared: the
+        placeholder of the text that several requests begin with; name, digit: as `mark_answers`.
+    Returns: as `mark_answers`. A request with an empty text is not asked for, and is missing as
+        `_LACKS` has it.
     """
     template = judge.prompts.get(name)
     labels = tuple(str(n) for n in range(template.lowest or 0, (template.highest or 0) + 1))

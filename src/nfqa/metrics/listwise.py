@@ -1,9 +1,11 @@
-"""LINKAGE without a language model: rank a candidate among graded references by their vectors alone.
+"""LINKAGE without a language model: rank a candidate among graded references by their vectors
+alone.
 
-The embedded judge sees what LINKAGE's judge sees, the question, the graded references in order and one candidate,
-and turns it into a row of features. A linear scorer over them, with fixed weights ("zero_shot") or weights and vectors
-that were learned from other questions ("trained"), gives a continuous score; the candidate's rank is 1 plus the number
-of references that score higher, each reference being scored against the rest of its list as if it were a candidate.
+The embedded judge sees what LINKAGE's judge sees, the question, the graded references in order and
+one candidate, and turns it into a row of features. A linear scorer over them, with fixed weights
+("zero_shot") or weights and vectors that were learned from other questions ("trained"), gives a
+continuous score; the candidate's rank is 1 plus the number of references that score higher, each
+reference being scored against the rest of its list as if it were a candidate.
 """
 
 from __future__ import annotations
@@ -36,10 +38,11 @@ ZERO_SHOT = (1.0, 2.0, -1.0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class Scorer:
-    """A linear scorer: score = weights . features. `trained_on` counts the questions it was fitted on.
+    """A linear scorer: score = weights . features. `trained_on` counts the questions it was fitted
+    on.
 
-    With five weights it reads FEATURES, with eight KERNEL as well. `adapter` names what the embedder's vectors are
-    changed by, "" for nothing.
+    With five weights it reads FEATURES, with eight KERNEL as well. `adapter` names what the
+    embedder's vectors are changed by, "" for nothing.
     """
 
     name: str
@@ -49,14 +52,18 @@ class Scorer:
 
 
 def make_zero_shot() -> Scorer:
-    """The scorer with fixed weights: cos(q, c) + 2 mean cos(c, good references) - mean cos(c, poor references)."""
+    """The scorer with fixed weights: cos(q, c) + 2 mean cos(c, good references) - mean cos(c, poor
+    references).
+    """
     return Scorer("zero_shot", np.array(ZERO_SHOT), 0)
 
 
 def read_trained(embedder: Embedder, fold: int | None = None) -> Scorer:
-    """The trained scorer that comes with nfqa: of all of ANTIQUE, or of all but one fold (`tools/train_judge.py`).
+    """The trained scorer that comes with nfqa: of all of ANTIQUE, or of all but one fold
+    (`tools/train_judge.py`).
 
-    It reads FEATURES and KERNEL, of vectors that an adapter has changed where the embedder is the packaged one.
+    It reads FEATURES and KERNEL, of vectors that an adapter has changed where the embedder is the
+    packaged one.
     """
     name = name_adapter(fold)
     scorer = json.loads((ADAPTERS / "judge.json").read_text(encoding="utf-8"))["made"][name]
@@ -66,12 +73,14 @@ def read_trained(embedder: Embedder, fold: int | None = None) -> Scorer:
 def judge_draw(draw: Draw, scorer: Scorer, embedder: Embedder) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Score and rank every candidate of a draw.
 
-    Returns: scores, [n], higher is better, and ranks, [n], from 1, the best, to the number of references + 1.
-    Ties between a candidate and a reference go to the candidate. With one reference the rank is 1 or 2, by closeness
-    to the question and length, since similarity to each other is the same for both.
+    Returns: scores, [n], higher is better, and ranks, [n], from 1, the best, to the number of
+    references + 1. Ties between a candidate and a reference go to the candidate. With one reference
+    the rank is 1 or 2, by closeness to the question and length, since similarity to each other is
+    the same for both.
     Raises: ValueError for candidates without references.
-    Source: LINKAGE, equation 5, with the language model replaced. Differs from: it, in that equal inputs always
-        get equal ranks, and that the rank follows from a score rather than from generated text.
+    Source: LINKAGE, equation 5, with the language model replaced. Differs from: it, in that equal
+        inputs always get equal ranks, and that the rank follows from a score rather than from
+        generated text.
     """
     if not draw.candidates:  # a dropped draw has none, and no references either
         return np.zeros(0), np.zeros(0, dtype=np.int64)
@@ -96,9 +105,9 @@ def judge_by_vectors(
 
     Args: draws: dataset, question, draw, and any columns of conditions; scorers:
         one scorer for all, or that of each (dataset, question).
-    Returns: two rows a candidate, `output` "score" and "rank" (its score is minus the rank): the columns of `draws` but
-        for `draw`, answer, grade, metric ("embedded_judge"), training, output, score, missing, signature, note (where
-        a text was cut).
+    Returns: two rows a candidate, `output` "score" and "rank" (its score is minus the rank): the
+        columns of `draws` but for `draw`, answer, grade, metric ("embedded_judge"), training,
+        output, score, missing, signature, note (where a text was cut).
     """
     keys = list(zip(draws.dataset, draws.question, strict=True))
     one = dict.fromkeys(keys, scorers) if isinstance(scorers, Scorer) else scorers
@@ -134,10 +143,11 @@ def judge_by_vectors(
 def describe_draw(
     draw: Draw, embedder: Embedder, scorer: Scorer | None = None, *, kernel: bool = False
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Feature rows of the references, [R, F], each excluded from its own list, and of the candidates, [n, F].
+    """Feature rows of the references, [R, F], each excluded from its own list, and of the
+    candidates, [n, F].
 
-    Args: scorer: whose features these are to be, of vectors by its adapter; kernel: without a scorer, whether the
-        features of KERNEL follow those of FEATURES.
+    Args: scorer: whose features these are to be, of vectors by its adapter; kernel: without a
+        scorer, whether the features of KERNEL follow those of FEATURES.
 
     A list without good (or poor) references uses all of them in their place.
     """

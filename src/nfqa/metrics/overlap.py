@@ -44,10 +44,11 @@ def score_overlap(
 ) -> pd.DataFrame:
     """Scores of every candidate against its draw's best reference: one row a candidate and metric.
 
-    Args: draws: dataset, question, draw, and any columns of conditions; metrics:
-        names in METRICS; against: "good" for the highest score against any of the list's good references.
-    Returns: the columns of `draws` but for `draw`, answer, grade, metric, score, missing ("too_long" for what
-        `score_pairs` excludes), note (where a text was cut, or has no blanks between its words), signature.
+    Args: draws: dataset, question, draw, and any columns of conditions; metrics: names in METRICS;
+        against: "good" for the highest score against any of the list's good references.
+    Returns: the columns of `draws` but for `draw`, answer, grade, metric, score, missing
+        ("too_long" for what `score_pairs` excludes), note (where a text was cut, or has no blanks
+        between its words), signature.
     """
     together = sorted(draws.draw, key=lambda draw: draw.question.key)
     distinct = list(dict.fromkeys(pair for draw in together for pairs in _pair_up(draw, against) for pair in pairs))
@@ -73,15 +74,19 @@ def score_overlap(
 
 @cache  # a text stands in many pairs, and under several metrics
 def _lacks_blanks(text: str) -> bool:
-    """Whether most letters are of writing without blanks between words: of Chinese, Japanese, Thai, Lao, Khmer, ..."""
+    """Whether most letters are of writing without blanks between words: of Chinese, Japanese, Thai,
+    Lao, Khmer, ...
+    """
     return 2 * len(_UNSPACED.findall(text)) > sum(map(str.isalpha, text))
 
 
 def score_pairs(name: str, pairs: Pairs, embedder: Embedder | None = None) -> NDArray[np.float64]:
-    """One metric's score of each pair, in blocks, so that token vectors of a few texts at a time are in memory.
+    """One metric's score of each pair, in blocks, so that token vectors of a few texts at a time
+    are in memory.
 
-    Returns: [n]; NaN where a text has more than LONGEST characters or MOST_STOPS full stops, whatever the metric: none
-        of them is made for such texts, which would take hours or all memory.
+    Returns: [n]; NaN where a text has more than LONGEST characters or MOST_STOPS full stops,
+        whatever the metric: none of them is made for such texts, which would take hours or all
+        memory.
     """
     metric = METRICS[name]
     models = (embedder,) if metric.needs_embedder else ()
@@ -106,11 +111,11 @@ def _pair_up(draw: Draw, against: Against) -> list[list[tuple[str, str]]]:
 def score_rouge(pairs: Pairs, *, variant: RougeVariant) -> NDArray[np.float64]:
     """F of ROUGE as the LINKAGE authors ran it: n-grams as sets, ROUGE-L as a union over sentences.
 
-    Texts are split into sentences at every full stop and into words at blanks, neither lower-cased nor stemmed. A
-    text of full stops alone scores 0.
+    Texts are split into sentences at every full stop and into words at blanks, neither lower-cased
+    nor stemmed. A text of full stops alone scores 0.
     Source: PyPI package rouge 1.0.1, equal to `nfqa.kernels.rouge.score_rouge_sets`. Differs from:
-        `score_google_rouge`, which counts repeated n-grams, lower-cases, drops punctuation, and takes one longest
-        common subsequence over the whole text.
+        `score_google_rouge`, which counts repeated n-grams, lower-cases, drops punctuation, and
+        takes one longest common subsequence over the whole text.
     """
     return np.array([getattr(_rouge(candidate, reference), variant) for candidate, reference in pairs])
 
@@ -134,11 +139,13 @@ def forget_texts() -> None:
 
 
 def score_google_rouge(pairs: Pairs, *, variant: RougeVariant, stem: bool) -> NDArray[np.float64]:
-    """F of Google's ROUGE, with or without Porter stemming: lower-cased, punctuation dropped, repeats counted.
+    """F of Google's ROUGE, with or without Porter stemming: lower-cased, punctuation dropped,
+    repeats counted.
 
-    ROUGE-L's longest common subsequence L gives P = L / |candidate|, R = L / |reference|, over tokens.
-    Source: PyPI package rouge-score, equal to it, whose tokens are used; L is found by rapidfuzz, which needs a
-        hundredth of the time of its table.
+    ROUGE-L's longest common subsequence L gives P = L / |candidate|, R = L / |reference|, over
+    tokens.
+    Source: PyPI package rouge-score, equal to it, whose tokens are used; L is found by rapidfuzz,
+        which needs a hundredth of the time of its table.
     """
     return np.array([_google_rouge(candidate, reference, stem)[variant] for candidate, reference in pairs])
 
@@ -170,11 +177,13 @@ def _load_google_tokenizer(stem: bool) -> Callable[[str], tuple[str, ...]]:
 def score_bleu(pairs: Pairs, *, smoothing: str) -> NDArray[np.float64]:
     """Sentence BLEU-4 on words split at blanks, as the LINKAGE authors ran it (`smoothing` "none").
 
-    BLEU = min(1, exp(1 - |reference| / |candidate|)) times the geometric mean of p_1 to p_4, p_n the candidate's
-    n-grams that the reference has, each at most as often, over all of them; 0 without a common word.
-    Unsmoothed, a p_n of 0 counts as the smallest float, so most scores lie near 1e-78, 1e-155 or 1e-231:
-    their order says how many orders match and little more. "method1" adds 0.1 to empty counts, "method3" halves them.
-    Source: Papineni et al. (2002); Chen and Cherry (2014) for the smoothings; nltk's sentence_bleu, equal to it.
+    BLEU = min(1, exp(1 - |reference| / |candidate|)) times the geometric mean of p_1 to p_4, p_n
+    the candidate's n-grams that the reference has, each at most as often, over all of them; 0
+    without a common word. Unsmoothed, a p_n of 0 counts as the smallest float, so most scores lie
+    near 1e-78, 1e-155 or 1e-231: their order says how many orders match and little more. "method1"
+    adds 0.1 to empty counts, "method3" halves them.
+    Source: Papineni et al. (2002); Chen and Cherry (2014) for the smoothings; nltk's sentence_bleu,
+        equal to it.
     """
     return np.array([_combine_counts(_match_words(*pair), smoothing) for pair in pairs])
 
@@ -199,7 +208,9 @@ def _match_words(candidate: str, reference: str) -> list[tuple[int, int, int]]:
 
 
 def _match_ngrams(candidate: tuple[str, ...], reference: tuple[str, ...], most: int) -> list[tuple[int, int, int]]:
-    """For 1-grams up to `most`: how many the texts share, each as often as both have it, and how many each has."""
+    """For 1-grams up to `most`: how many the texts share, each as often as both have it, and how
+    many each has.
+    """
     matches = []
     for counts, other in zip(_count_ngrams(candidate, most), _count_ngrams(reference, most), strict=True):
         shared = sum(min(count, other[gram]) for gram, count in counts.items() if gram in other)
@@ -213,7 +224,8 @@ def _count_ngrams(words: tuple[str, ...], most: int) -> list[Counter[tuple[str, 
 
 
 def score_sacrebleu(pairs: Pairs) -> NDArray[np.float64]:
-    """Sentence BLEU of sacrebleu (13a tokens, exponential smoothing, effective order), scaled to [0, 1].
+    """Sentence BLEU of sacrebleu (13a tokens, exponential smoothing, effective order), scaled to
+    [0, 1].
 
     Source: Post (2018).
     """
@@ -226,9 +238,11 @@ def score_sacrebleu(pairs: Pairs) -> NDArray[np.float64]:
 def score_bertscore(pairs: Pairs, embedder: Embedder) -> NDArray[np.float64]:
     """BERTScore F over the embedder's last layer, no idf weights, no baseline rescaling.
 
-    P = mean over the candidate's words of the highest cosine with any reference token, R the same the other way
-    round, F = 2PR / (P + R). [CLS] and [SEP] can be matched but carry no weight of their own.
-    Source: Zhang et al. (2020). Differs from: what the LINKAGE authors call BERTScore, see `score_cls_cosine`.
+    P = mean over the candidate's words of the highest cosine with any reference token, R the same
+    the other way round, F = 2PR / (P + R). [CLS] and [SEP] can be matched but carry no weight of
+    their own.
+    Source: Zhang et al. (2020). Differs from: what the LINKAGE authors call BERTScore, see
+        `score_cls_cosine`.
     """
     tokens = _read_tokens(pairs, embedder)
     return np.array([_match_tokens(tokens[c], tokens[r]) for c, r in pairs])
@@ -246,9 +260,11 @@ def _match_tokens(candidate: TokenVectors, reference: TokenVectors) -> float:
 
 
 def score_cls_cosine(pairs: Pairs, embedder: Embedder) -> NDArray[np.float64]:
-    """Cosine of the two first-token vectors: what the released LINKAGE code computes under the name BERTScore.
+    """Cosine of the two first-token vectors: what the released LINKAGE code computes under the name
+    BERTScore.
 
-    Source: the authors' baseline script. Differs from: it, in the encoder where the embedder isn't PAPER_ENCODER.
+    Source: the authors' baseline script. Differs from: it, in the encoder where the embedder isn't
+        PAPER_ENCODER.
     """
     tokens = _read_tokens(pairs, embedder)
     first = {text: vectors.tokens[0] / np.linalg.norm(vectors.tokens[0]) for text, vectors in tokens.items()}

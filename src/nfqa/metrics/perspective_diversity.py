@@ -1,4 +1,6 @@
-"""Perspective Diversity: how easily a language model, given an answer, restates each point of view on the question."""
+"""Perspective Diversity: how easily a language model, given an answer, restates each point of view
+on the question.
+"""
 
 from __future__ import annotations
 
@@ -35,31 +37,35 @@ def score_diversity(
     questions: Mapping[str, str] | None = None,
     **switches: Any,
 ) -> pd.DataFrame:
-    """P.D. of each answer under the points of view on its question: one row an answer, lower is better.
+    """P.D. of each answer under the points of view on its question: one row an answer, lower is
+    better.
 
-    Formula: the sum (or mean) over views i of exp(nats_i / d_i), nats_i the summed negative log-likelihood of the
-    tokens of view i (its point of view and explanation, joined) given the answer in its wrapping, d_i those tokens
-    ("target") or all attended less one ("attended"). `variant` sets all switches, each of which may be changed:
-    aggregate, denominator, instruction, generation_prompt, boundary, wrapping, plain_format, too_long; see
-    `Settings`.
-    A view without a token that has a probability, or too long for the model even without the answer, adds nothing, for
-    every answer to its question: a sum is then over fewer.
+    Formula: the sum (or mean) over views i of exp(nats_i / d_i), nats_i the summed negative
+    log-likelihood of the tokens of view i (its point of view and explanation, joined) given the
+    answer in its wrapping, d_i those tokens ("target") or all attended less one ("attended").
+    `variant` sets all switches, each of which may be changed: aggregate, denominator, instruction,
+    generation_prompt, boundary, wrapping, plain_format, too_long; see `Settings`. A view without a
+    token that has a probability, or too long for the model even without the answer, adds nothing,
+    for every answer to its question: a sum is then over fewer.
 
-    Args: answers: dataset, question, text (NaN where a system gave no answer), and any columns that name the answer;
-        views: dataset, question, text (`QuestionSet.views`);
-        named: what the column `evaluator` says; questions: their texts by the column `question`, for the share.
-    Returns: the columns of `answers` but text and grade; metric ("pd"), evaluator, variant, score (unitless, 1
-        or more; n views or more under "sum"), with questions share (as `measure_share`), missing (the reason where
-        there is no score: "no_answer", "empty_answer", "needs views", "not_finite" for a view, or "no_tokens" or
-        "too_long" for all), note (where a text was cut) and signature. In their order.
-    Raises: ValueError for a missing column, no view on any question that is answered, an unknown variant or switch,
-        chat wrapping without a chat template, a context and target too long for the model under too_long="error".
-    Source: Equation 1 of the DebateQA paper; variant "released" has the five differences of its released script that
-        matter to any model.
-    Differs from: that script, which joins a point of view and its explanation by ". ", keeps a model's control marks in
-        an answer, pads batches on the tokenizer's side, and scores an empty answer, here missing. With GPT-2 it used a
-        template that transformers has since dropped; wrapping="plain", plain_format="{answer}<|endoftext|>" is the
-        same. The paper names neither how an empty answer is scored nor what happens to texts that are too long.
+    Args: answers: dataset, question, text (NaN where a system gave no answer), and any columns that
+        name the answer; views: dataset, question, text (`QuestionSet.views`); named: what the
+        column `evaluator` says; questions: their texts by the column `question`, for the share.
+    Returns: the columns of `answers` but text and grade; metric ("pd"), evaluator, variant, score
+        (unitless, 1 or more; n views or more under "sum"), with questions share (as
+        `measure_share`), missing (the reason where there is no score: "no_answer", "empty_answer",
+        "needs views", "not_finite" for a view, or "no_tokens" or "too_long" for all), note (where a
+        text was cut) and signature. In their order.
+    Raises: ValueError for a missing column, no view on any question that is answered, an unknown
+        variant or switch, chat wrapping without a chat template, a context and target too long for
+        the model under too_long="error".
+    Source: Equation 1 of the DebateQA paper; variant "released" has the five differences of its
+        released script that matter to any model.
+    Differs from: that script, which joins a point of view and its explanation by ". ", keeps a
+        model's control marks in an answer, pads batches on the tokenizer's side, and scores an
+        empty answer, here missing. With GPT-2 it used a template that transformers has since
+        dropped; wrapping="plain", plain_format="{answer}<|endoftext|>" is the same. The paper names
+        neither how an empty answer is scored nor what happens to texts that are too long.
     """
     chosen = _choose_settings(variant, switches)
     contexts = [answers] if questions is None else [answers, _list_ends(answers, views, questions)]
@@ -84,7 +90,9 @@ def score_diversity(
 
 
 def _choose_settings(variant: Variant, switches: Mapping[str, Any]) -> Settings:
-    """The settings of a variant with its switches. Raises: ValueError naming a switch that does not fit."""
+    """The settings of a variant with its switches. Raises: ValueError naming a switch that does not
+    fit.
+    """
     try:
         return settings(variant, **switches)
     except ValidationError as error:
@@ -96,13 +104,16 @@ def _choose_settings(variant: Variant, switches: Mapping[str, Any]) -> Settings:
 
 
 def measure_share(losses: pd.DataFrame, answers: pd.DataFrame, ends: pd.DataFrame) -> pd.Series:
-    """How much of the way from its bare question to the points of view an answer covers: a measure of this project's.
+    """How much of the way from its bare question to the points of view an answer covers: a measure
+    of this project's.
 
-    Formula: the mean over views i of (l_i(question) - l_i(answer)) / (l_i(question) - l_i(views)), l_i(x) the nats a
-    token of view i given x. It is 0 for the question in the answer's place and 1 for all the views, below 0 for what
-    makes a view harder to restate than the question does; unlike P.D. it compares answers to different questions.
+    Formula: the mean over views i of (l_i(question) - l_i(answer)) / (l_i(question) - l_i(views)),
+    l_i(x) the nats a token of view i given x. It is 0 for the question in the answer's place and 1
+    for all the views, below 0 for what makes a view harder to restate than the question does;
+    unlike P.D. it compares answers to different questions.
     Args: losses: as `_restate` gives them of answers and then ends; ends: as `_list_ends`.
-    Returns: [n answers]; NaN where a view has no loss, or costs no less given the views than given the question.
+    Returns: [n answers]; NaN where a view has no loss, or costs no less given the views than given
+        the question.
     """
     keys = ["dataset", "question"]
     size = len(answers)
@@ -118,7 +129,9 @@ def measure_share(losses: pd.DataFrame, answers: pd.DataFrame, ends: pd.DataFram
 
 
 def _list_ends(answers: pd.DataFrame, views: pd.DataFrame, questions: Mapping[str, str]) -> pd.DataFrame:
-    """What the share is measured between, in the place of answers: of each question its text, and all its views."""
+    """What the share is measured between, in the place of answers: of each question its text, and
+    all its views.
+    """
     keys = ["dataset", "question"]
     unique = answers[keys].drop_duplicates()
     every = views.groupby(keys, sort=False)["text"].agg("\n".join).reset_index().merge(unique)
@@ -132,9 +145,10 @@ def score_views(
     """The parts of P.D.: one row an answer and view, with the loss of the view given the answer.
 
     Args: as `score_diversity`; views: with their column `view`.
-    Returns: the columns of `answers` but text and grade; view, perplexity, nats (summed), tokens (of the view),
-        attended (all but padding), cut (answer's tokens taken out); NaN where nothing was run; missing, why there is no
-        perplexity. A row whose text is missing gives none.
+    Returns: the columns of `answers` but text and grade; view, perplexity, nats (summed), tokens
+        (of the view), attended (all but padding), cut (answer's tokens taken out); NaN where
+        nothing was run; missing, why there is no perplexity. A row whose text is missing gives
+        none.
     Raises: as `score_diversity`.
     """
     present = answers[answers["text"].notna()]
@@ -144,7 +158,9 @@ def score_views(
 
 
 def _restate(answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evaluator, chosen: Settings) -> pd.DataFrame:
-    """One row per view on each answer: place (of the answer's row), and from `view` to `missing` as `score_views`."""
+    """One row per view on each answer: place (of the answer's row), and from `view` to `missing` as
+    `score_views`.
+    """
     for frame in (answers, views):
         require_columns(frame, ["dataset", "question", "text"])
     keys = ["dataset", "question"]

@@ -1,4 +1,6 @@
-"""Draws: a question's graded references, best first, and the candidates to judge; and their rows as frames."""
+"""Draws: a question's graded references, best first, and the candidates to judge; and their rows as
+frames.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ GOOD_FROM = 2  # the grade from which a reference is a good one
 class Draw:
     """One question's reference list, best grade first, and the candidates left to judge.
 
-    `best` is the one reference that overlap metrics compare with: the first drawn of the highest grade present.
-    `dropped` says why there is nothing to judge, else None.
+    `best` is the one reference that overlap metrics compare with: the first drawn of the highest
+    grade present. `dropped` says why there is nothing to judge, else None.
     """
 
     question: Question
@@ -48,9 +50,11 @@ class Draw:
 
 
 def list_candidates(draws: pd.DataFrame, *, texts: bool = False) -> pd.DataFrame:
-    """One row per candidate of every draw: the draw's own columns, answer, grade, missing, and the text if `texts`.
+    """One row per candidate of every draw: the draw's own columns, answer, grade, missing, and the
+    text if `texts`.
 
-    A draw without candidates keeps one row, whose answer is blank and whose `missing` says why it was dropped.
+    A draw without candidates keeps one row, whose answer is blank and whose `missing` says why it
+    was dropped.
     """
     columns = [name for name in draws.columns if name != "draw"]
     places = []
@@ -65,13 +69,17 @@ def list_candidates(draws: pd.DataFrame, *, texts: bool = False) -> pd.DataFrame
 
 
 def list_texts(draw: Draw, *, references: bool = True) -> list[tuple[str, ...]]:
-    """The texts behind each row that `list_candidates` gives of a draw: question, references and candidate."""
+    """The texts behind each row that `list_candidates` gives of a draw: question, references and
+    candidate.
+    """
     shared = draw.texts[: 1 + len(draw.references)] if references else [draw.question.text]
     return [(answer.text, *shared) for answer in draw.candidates] or [()]
 
 
 def sign(candidates: pd.DataFrame, scored_by: str | pd.Series) -> pd.Series:
-    """The column `signature` of scores: how their draws were made, where these say so, then how they were judged."""
+    """The column `signature` of scores: how their draws were made, where these say so, then how
+    they were judged.
+    """
     judged = pd.Series(scored_by, candidates.index)
     if "signature" not in candidates:
         return judged
@@ -86,7 +94,8 @@ def hash_name(name: str) -> bytes:
 def gather_draws(
     answers: pd.DataFrame, references: pd.DataFrame, texts_by_name: Mapping[str, str], *, ungraded: bool
 ) -> pd.DataFrame:
-    """All references and answers of each question as one draw, of questions without references only where `ungraded`.
+    """All references and answers of each question as one draw, of questions without references only
+    where `ungraded`.
 
     Args: as `nfqa.Frames` has them. Returns: dataset, question, draw.
     """

@@ -1,9 +1,11 @@
-"""From scores to values, frame to frame: correlation or choice inside each question, averages, differences, intervals.
+"""From scores to values, frame to frame: correlation or choice inside each question, averages,
+differences, intervals.
 
-Scores have a row for each answer: `dataset`, `question`, `answer`, `grade`, `seed`, `metric`, conditions, `score`, and
-`missing`, the reason where there is no score. Measurements have a row for each question: `statistic`, `measured` and
-`missing`. Values have a row for each average: `statistic`, `value`, `low`, `high`, `spread`, `n`, `resampled` (what was
-drawn independently, and how many of it), `dropped` and `dropped_because`. Every other column is a condition and passes
+Scores have a row for each answer: `dataset`, `question`, `answer`, `grade`, `seed`, `metric`,
+conditions, `score`, and `missing`, the reason where there is no score. Measurements have a row for
+each question: `statistic`, `measured` and `missing`. Values have a row for each average:
+`statistic`, `value`, `low`, `high`, `spread`, `n`, `resampled` (what was drawn independently, and
+how many of it), `dropped` and `dropped_because`. Every other column is a condition and passes
 through unchanged, but for `note`, which is of one score.
 """
 
@@ -49,13 +51,16 @@ def correlate(
     methods: Sequence[Coefficient] = COEFFICIENTS,
     undefined: Undefined = "drop",
 ) -> pd.DataFrame:
-    """Correlate two columns inside each group, such as scores with people's grades: one measurement per coefficient.
+    """Correlate two columns inside each group, such as scores with people's grades: one measurement
+    per coefficient.
 
-    Args: scores: columns `missing` (a reason, or blank) and those of x, y and by; by: the columns whose distinct values
-        make a group, those of `list_conditions` where None; undefined: a coefficient that does not exist (constant
-        scores or grades, fewer than two answers) is missing ("drop") or counts as 0 ("zero"). A row without x is
-        excluded; a group in which no row has it stays missing.
-    Returns: the columns of `by`, `statistic`, `measured` in [-1, 1], and `missing`, "" where it is defined.
+    Args: scores: columns `missing` (a reason, or blank) and those of x, y and by; by: the columns
+        whose distinct values make a group, those of `list_conditions` where None; undefined: a
+        coefficient that does not exist (constant scores or grades, fewer than two answers) is
+        missing ("drop") or counts as 0 ("zero"). A row without x is excluded; a group in which no
+        row has it stays missing.
+    Returns: the columns of `by`, `statistic`, `measured` in [-1, 1], and `missing`, "" where it is
+        defined.
     Raises: ValueError for a column that is not there, or an unknown rule.
     Source: `nfqa.kernels.correlation.correlate_groups`.
     """
@@ -82,11 +87,14 @@ def correlate(
 
 
 def credit_choices(scores: pd.DataFrame, *, ties: TieRule = "expected") -> pd.DataFrame:
-    """Whether the highest score is on a best-graded answer of a question, and the lowest on a worst-graded one as well.
+    """Whether the highest score is on a best-graded answer of a question, and the lowest on a
+    worst-graded one as well.
 
-    Args: scores: one row an answer, `score`, `grade`, `missing` (a reason, or blank); ties: what tied scores earn.
-    Returns: two measurements a question and set of conditions, `statistic` "acc_best" and "acc_best_worst", `measured`
-        from 0 to 1. With any answer unscored both are missing, with the first answer's reason, or "unscored".
+    Args: scores: one row an answer, `score`, `grade`, `missing` (a reason, or blank); ties: what
+        tied scores earn.
+    Returns: two measurements a question and set of conditions, `statistic` "acc_best" and
+        "acc_best_worst", `measured` from 0 to 1. With any answer unscored both are missing, with
+        the first answer's reason, or "unscored".
     Source: `nfqa.kernels.choice.credit_choice`.
     """
     require_columns(scores, ["question", "score", "grade"])
@@ -110,16 +118,19 @@ def average(
     crossed: bool = False,
     share: bool | Collection[str] = False,
 ) -> pd.DataFrame:
-    """Average over questions and seeds, with a 95 % interval over questions: one value for each set of conditions.
+    """Average over questions and seeds, with a 95 % interval over questions: one value for each set
+    of conditions.
 
-    Args: measurements: `over`, `measured`, `missing` (optional, the reason of a NaN), `columns` (optional), conditions;
-        over: what was drawn independently, and stays together; columns: what an average is taken over first, and spread
-        is over; within: what is averaged inside each of `over` before that, so that each weighs alike however many it
-        has; crossed: each of `columns` was drawn as well, for all of `over`; share: measurements, or those of the
-        metrics named, are from 0 to 1, as is the interval: Wilson's where all are 0 or 1 in one column, or where fewer
-        than five of `over` are above 0, or below 1.
-    Returns: the conditions in order of first appearance, `value`, `low`, `high`, `spread` (standard deviation over
-        `columns`, NaN for one), `n` and `dropped` (measurements present and missing), `dropped_because`, `resampled`.
+    Args: measurements: `over`, `measured`, `missing` (optional, the reason of a NaN), `columns`
+        (optional), conditions; over: what was drawn independently, and stays together; columns:
+        what an average is taken over first, and spread is over; within: what is averaged inside
+        each of `over` before that, so that each weighs alike however many it has; crossed: each of
+        `columns` was drawn as well, for all of `over`; share: measurements, or those of the metrics
+        named, are from 0 to 1, as is the interval: Wilson's where all are 0 or 1 in one column, or
+        where fewer than five of `over` are above 0, or below 1.
+    Returns: the conditions in order of first appearance, `value`, `low`, `high`, `spread` (standard
+        deviation over `columns`, NaN for one), `n` and `dropped` (measurements present and
+        missing), `dropped_because`, `resampled`.
     Source: `nfqa.kernels.intervals`: estimate_mean, find_share.
     """
     rows = []
@@ -151,10 +162,11 @@ def subtract(
 ) -> pd.DataFrame:
     """The average of each group minus that of its base, paired over the questions that they share.
 
-    Args: measurements, over, within, crossed: as `average`; base: which rows belong to a base; across: the
-        conditions in which a group may differ from its base, all others are equal; named: what the base is, for the
-        column `difference_from`.
-    Returns: as `average`, for every group that is no base and has one; n counts what either side has of `over`.
+    Args: measurements, over, within, crossed: as `average`; base: which rows belong to a base;
+        across: the conditions in which a group may differ from its base, all others are equal;
+        named: what the base is, for the column `difference_from`.
+    Returns: as `average`, for every group that is no base and has one; n counts what either side
+        has of `over`.
     Raises: ValueError where a group has several bases.
     Source: `nfqa.kernels.intervals.estimate_difference`.
     """
@@ -178,7 +190,8 @@ def subtract(
 def pool(items: pd.DataFrame, *, sums: str, sizes: str, over: str | Sequence[str] = "question") -> pd.DataFrame:
     """Shares of all items, which come in rows of several: one value for each set of conditions.
 
-    Args: items: a row for each of `over`, or of two that cross, the columns `sums` and `sizes`, and conditions.
+    Args: items: a row for each of `over`, or of two that cross, the columns `sums` and `sizes`, and
+        conditions.
     Returns: the conditions in order of first appearance, value, low, high, n (items), resampled.
     Source: `nfqa.kernels.intervals.estimate_ratio`.
     """
@@ -192,7 +205,9 @@ def pool(items: pd.DataFrame, *, sums: str, sizes: str, over: str | Sequence[str
 
 
 def require_columns(frame: pd.DataFrame, names: Sequence[str]) -> None:
-    """Refuse a frame without one of the columns. Raises: ValueError naming those it lacks and those it has."""
+    """Refuse a frame without one of the columns. Raises: ValueError naming those it lacks and those
+    it has.
+    """
     lacking = [name for name in names if name not in frame]
     if lacking:
         known = [*map(str, frame.columns)]
@@ -206,7 +221,9 @@ def list_conditions(scores: pd.DataFrame, *others: str) -> list[str]:
 
 
 def iterate_groups(frame: pd.DataFrame, by: Sequence[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    """The rows of each group with its values of the columns `by` by name, in order of first appearance."""
+    """The rows of each group with its values of the columns `by` by name, in order of first
+    appearance.
+    """
     for key, group in frame.groupby(list(by), sort=False, dropna=False):
         yield dict(zip(by, key, strict=True)), group
 
@@ -223,7 +240,9 @@ def describe_interval(interval: Interval, over: str) -> dict[str, object]:
 
 
 def count_reasons(reasons: pd.Series) -> str:
-    """How often each reason is given, in alphabetical order, as "no_text 1; unreadable 2"; blanks are excluded."""
+    """How often each reason is given, in alphabetical order, as "no_text 1; unreadable 2"; blanks
+    are excluded.
+    """
     counts = reasons[reasons.fillna("") != ""].value_counts().sort_index()
     return "; ".join(f"{reason} {count}" for reason, count in counts.items())
 

@@ -1,6 +1,7 @@
 """Means of systems that answer the same questions, frame to frame.
 
-A system's name is a value of the column `system`, whatever it is; "" is that of answers that name none.
+A system's name is a value of the column `system`, whatever it is; "" is that of answers that name
+none.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ SHARES = ("da",)  # metrics of 0 or 1, whose mean is a share
 def complete_scores(scores: pd.DataFrame, answers: pd.DataFrame, *, missing: str) -> pd.DataFrame:
     """Scores with a row for every answer under every set of conditions.
 
-    Args: scores: dataset, question, answer, score, missing, and conditions; answers: as `QuestionSet.answers`; missing:
-        the reason where an answer has no row yet.
+    Args: scores: dataset, question, answer, score, missing, and conditions; answers: as
+        `QuestionSet.answers`; missing: the reason where an answer has no row yet.
     Returns: the columns of `answers` but text, and those of `scores`; in the order of the answers.
     """
     keys = ["dataset", "question", "answer"]
@@ -34,7 +35,9 @@ def complete_scores(scores: pd.DataFrame, answers: pd.DataFrame, *, missing: str
 
 
 def note_cut(read: Sequence[Sequence[Any]], model: Embedder | Reader, note: str) -> list[str]:
-    """The note of each row: `note` where one of the texts behind it was cut, or of a reader's pairs, else ""."""
+    """The note of each row: `note` where one of the texts behind it was cut, or of a reader's
+    pairs, else "".
+    """
     cut = model.find_cut(list(dict.fromkeys(one for each in read for one in each)))
     return [note if not cut.isdisjoint(each) else "" for each in read]
 
@@ -42,13 +45,15 @@ def note_cut(read: Sequence[Sequence[Any]], model: Embedder | Reader, note: str)
 def average_answers(
     parts: Iterable[pd.DataFrame], by: Sequence[str] = ("metric",), *, every: str | None = None
 ) -> tuple[pd.DataFrame, pd.Series]:
-    """The mean score of each system's answers to a question, and how many answers have none, by the reason.
+    """The mean score of each system's answers to a question, and how many answers have none, by the
+    reason.
 
-    Args: parts: frames with question, system, score, missing, and those of `by`, "" where they don't apply; only their
-        means are held in memory; by: the columns that distinguish ways of scoring; every: what the system of all
-        answers together is called, which are then counted too.
-    Returns: a row for each set of `by`, system and question, with the mean as measured; and counts by `by`, system and
-        missing.
+    Args: parts: frames with question, system, score, missing, and those of `by`, "" where they
+        don't apply; only their means are held in memory; by: the columns that distinguish ways of
+        scoring; every: what the system of all answers together is called, which are then counted
+        too.
+    Returns: a row for each set of `by`, system and question, with the mean as measured; and counts
+        by `by`, system and missing.
     """
     keys = [*by, "system"]
     sums = []
@@ -70,8 +75,8 @@ def summarise_systems(means: pd.DataFrame, lost: pd.Series, by: Sequence[str] = 
 
     The interval is that of `nfqa.metrics.statistics.average`: Student's t, of SHARES Wilson's.
     Args: means, lost, by: of `average_answers`.
-    Returns: a row for each set of `by` and system: statistic ("mean"), value, low, high, n (questions), resampled,
-        dropped (answers without a score) and dropped_because.
+    Returns: a row for each set of `by` and system: statistic ("mean"), value, low, high, n
+        (questions), resampled, dropped (answers without a score) and dropped_because.
     """
     keys = [*by, "system"]
     columns = [*keys, "statistic", "value", "low", "high", "n", "resampled"]
@@ -86,9 +91,11 @@ def summarise_systems(means: pd.DataFrame, lost: pd.Series, by: Sequence[str] = 
 def compare_systems(means: pd.DataFrame, other: str, by: Sequence[str] = ("metric",)) -> pd.DataFrame:
     """Each system minus another, over the questions for which both have a mean score, paired.
 
-    Args: means, by: of `average_answers`, without a system of all answers; other: the system to compare with.
-    Returns: a row for each set of `by` and each other system: difference_from, statistic ("difference"), value, low and
-        high (NaN without a question of both), n (questions), resampled and dropped (the system's other questions).
+    Args: means, by: of `average_answers`, without a system of all answers; other: the system to
+        compare with.
+    Returns: a row for each set of `by` and each other system: difference_from, statistic
+        ("difference"), value, low and high (NaN without a question of both), n (questions),
+        resampled and dropped (the system's other questions).
     """
     keys = [*by, "system"]
     paired = means.dropna(subset="measured").assign(statistic="difference", missing="")
@@ -104,7 +111,8 @@ def compare_systems(means: pd.DataFrame, other: str, by: Sequence[str] = ("metri
 
 
 def drop_harmed(scores: pd.DataFrame) -> pd.DataFrame:
-    """Scores without those that a flag of their answer harms, by `is_harmed`: missing, as "flagged".
+    """Scores without those that a flag of their answer harms, by `is_harmed`: missing, as
+    "flagged".
 
     Args: scores: score, missing and, where there are any, flags, metric, signature.
     Raises: ValueError for flags that are no text.
@@ -120,7 +128,9 @@ def drop_harmed(scores: pd.DataFrame) -> pd.DataFrame:
 
 
 def count_both_ways(scores: pd.DataFrame) -> pd.DataFrame:
-    """Scores twice, as `answers` says: "unharmed", by `drop_harmed`, then "all", the flagged ones too."""
+    """Scores twice, as `answers` says: "unharmed", by `drop_harmed`, then "all", the flagged ones
+    too.
+    """
     return pd.concat([drop_harmed(scores).assign(answers="unharmed"), scores.assign(answers="all")])
 
 

@@ -1,4 +1,6 @@
-"""Low-rank additions to a model's weights: the listwise judge's to the packaged embedder, the reader's to SmolLM2."""
+"""Low-rank additions to a model's weights: the listwise judge's to the packaged embedder, the
+reader's to SmolLM2.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,16 @@ ADAPTERS = MODELS / "judge"
 
 
 def name_adapter(fold: int | None) -> str:
-    """The adapter that has not seen a fold of ANTIQUE, or that of all of ANTIQUE for questions from elsewhere."""
+    """The adapter that has not seen a fold of ANTIQUE, or that of all of ANTIQUE for questions from
+    elsewhere.
+    """
     return "all" if fold is None else f"without_fold_{fold}"
 
 
 def find_adapter(name: str) -> Path:
-    """The file of the listwise judge's adapter of that name. Raises: ValueError where there is none."""
+    """The file of the listwise judge's adapter of that name. Raises: ValueError where there is
+    none.
+    """
     file = ADAPTERS / f"{name}.safetensors"
     if not file.is_file():
         raise ValueError(f"there is no adapter {name!r} at {file}; reinstall nfqa, or train it as its README says")

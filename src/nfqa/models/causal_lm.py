@@ -23,9 +23,10 @@ _LIKELIEST = 512  # sorting only these of 49,152 probabilities takes a fifteenth
 class LabelRows:
     """The rows whose next-token distributions give the probability of each label.
 
-    forced: how many tokens the prompt and what follows it in every label's text have, normally `[[`. parts: for each
-    label, in which row its log-probabilities are, where those of its own tokens, and where those of tokens after it
-    that would make it a longer label. A prompt that is to be continued is one row without parts.
+    forced: how many tokens the prompt and what follows it in every label's text have, normally
+    `[[`. parts: for each label, in which row its log-probabilities are, where those of its own
+    tokens, and where those of tokens after it that would make it a longer label. A prompt that is
+    to be continued is one row without parts.
     """
 
     forced: int
@@ -41,8 +42,9 @@ class LabelRows:
 class CausalLM(Pretrained):
     """Completions and next-token readings of a pretrained model.
 
-    Only float32 keeps the shared and the plain way within 1e-4 of each other. Of the model's own generation settings
-    only the stop tokens count: no penalty or top-k applies that `Decoding` does not name.
+    Only float32 keeps the shared and the plain way within 1e-4 of each other. Of the model's own
+    generation settings only the stop tokens count: no penalty or top-k applies that `Decoding` does
+    not name.
     """
 
     def answer(
@@ -50,13 +52,14 @@ class CausalLM(Pretrained):
     ) -> Iterator[tuple[int, Reply | Failure]]:
         """Each request's number with its reply or failure, as each batch is done.
 
-        Requests of one group are run in batches, and for a "logits" reading the tokens that they begin with once;
-        share: False runs each prompt on its own, the reference for the other way. A "logits" reply's text is the
-        likeliest label; its `prompt_tokens` include the forced `[[`, and it has no completion tokens, as none was
-        written.
-        A request that does not fit the model's context is a Failure "too_long", never cut.
-        Raises: ValueError for a judge's "chat" wrapping without a chat template (a generator then reads plain text), or
-        a model that can't be loaded.
+        Requests of one group are run in batches, and for a "logits" reading the tokens that they
+        begin with once;
+        share: False runs each prompt on its own, the reference for the other way. A "logits"
+        reply's text is the likeliest label; its `prompt_tokens` include the forced `[[`, and it has
+        no completion tokens, as none was written. A request that does not fit the model's context
+        is a Failure "too_long", never cut.
+        Raises: ValueError for a judge's "chat" wrapping without a chat template (a generator then
+        reads plain text), or a model that can't be loaded.
         """
         if self.spec.role == "generator" and self.template == "none":
             decoding = replace(decoding, wrapping="plain")
@@ -109,7 +112,9 @@ class CausalLM(Pretrained):
     def _write(
         self, requests: Sequence[Request], groups: Sequence[dict[int, LabelRows]], decoding: Decoding, engine: Engine
     ) -> Iterator[tuple[int, Reply | Failure]]:
-        """Completions. One that the context leaves less room than it was given is written alone, up to its end."""
+        """Completions. One that the context leaves less room than it was given is written alone, up
+        to its end.
+        """
         plans = {number: plan for plans in groups for number, plan in plans.items()}
         stops = self.stops
         most = decoding.max_tokens
@@ -138,10 +143,11 @@ def plan_labels(labels: Sequence[str], sequences: Sequence[Sequence[int]], stub:
 
     Formula: ln P(label) = the sum over its tokens t_i up to the one that differs from all others of
     ln P(t_i | forced, t_1 ... t_i-1); for a label that others begin with, all of its tokens, and
-    ln(1 - the sum of P(t | forced, t_1 ... t_n) over the tokens t by which these continue). What follows a label, such
-    as `]]`, never counts. With digits as tokens, ln P("1") = ln P(1 | [[) + ln(1 - P(0 | [[1)) beside "10".
-    stub: the tokens of the prompt with `[[` alone; where all labels begin with the same character, it keeps that
-    character from being forced. labels: two or more different ones.
+    ln(1 - the sum of P(t | forced, t_1 ... t_n) over the tokens t by which these continue). What
+    follows a label, such as `]]`, never counts. With digits as tokens, ln P("1") = ln P(1 | [[) +
+    ln(1 - P(0 | [[1)) beside "10".
+    stub: the tokens of the prompt with `[[` alone; where all labels begin with the same character,
+    it keeps that character from being forced. labels: two or more different ones.
     """
     bounds = [*sequences, stub] if len({label[:1] for label in labels}) == 1 else sequences
     forced = count_common(bounds)
@@ -194,10 +200,11 @@ def _tell_too_large(plan: LabelRows, message: str) -> Failure:
 def complete(
     model: Any, rows: Sequence[Sequence[int]], seeds: Sequence[int], decoding: Decoding, stops: frozenset[int]
 ) -> list[list[int]]:
-    """The tokens of one completion for each row, its stop token included. Shorter rows have padding before them.
+    """The tokens of one completion for each row, its stop token included. Shorter rows have padding
+    before them.
 
-    Each row draws from its own generator, so what it draws depends neither on the other rows nor on their order.
-    One row works for every causal model.
+    Each row draws from its own generator, so what it draws depends neither on the other rows nor on
+    their order. One row works for every causal model.
     """
     import torch
     from transformers import GenerationConfig, LogitsProcessorList
@@ -230,10 +237,11 @@ def complete(
 
 
 def draw_tokens(logits: Tensor, generators: Sequence[torch.Generator], decoding: Decoding) -> Tensor:
-    """One token a row from the smallest set whose probability reaches top_p: logits [B, V], tokens [B].
+    """One token a row from the smallest set whose probability reaches top_p: logits [B, V], tokens
+    [B].
 
-    A row's uniform number comes from its own generator; the token is where the sum of the sorted probabilities, in
-    double precision, passes it.
+    A row's uniform number comes from its own generator; the token is where the sum of the sorted
+    probabilities, in double precision, passes it.
     """
     import torch
 

@@ -18,10 +18,10 @@ UNSETTLED = PASSING | {"bad_request"}  # not of the prompt, as far as can be tol
 class Decoding:
     """How a completion is drawn and read.
 
-    temperature: 0 is greedy. reading: "text" lets the model write and looks for a verdict in what it wrote; "logits"
-    forces `[[` after the prompt and reads the distribution of the next token over the possible verdicts. wrapping:
-    "chat" puts the prompt into the model's own chat template, "plain" hands it over as it is (what LINKAGE's released
-    code did).
+    temperature: 0 is greedy. reading: "text" lets the model write and looks for a verdict in what
+    it wrote; "logits" forces `[[` after the prompt and reads the distribution of the next token
+    over the possible verdicts. wrapping: "chat" puts the prompt into the model's own chat template,
+    "plain" hands it over as it is (what LINKAGE's released code did).
     """
 
     temperature: Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)] = 0.8
@@ -32,7 +32,9 @@ class Decoding:
 
     @property
     def signature(self) -> str:
-        """How it appears in signatures and in the journal's keys; what reading ignores is not in it."""
+        """How it appears in signatures and in the journal's keys; what reading ignores is not in
+        it.
+        """
         if self.reading != "text":
             return f"{self.reading}|{self.wrapping}"
         return f"text|{self.wrapping}|t{_show(self.temperature)}|p{_show(self.top_p)}|max{self.max_tokens}"
@@ -45,9 +47,11 @@ def _show(number: float) -> str:
 
 @dataclass(frozen=True)
 class Request:
-    """One prompt. `labels` are the verdicts that a "logits" reading chooses among, as they stand between `[[` and `]]`.
+    """One prompt. `labels` are the verdicts that a "logits" reading chooses among, as they stand
+    between `[[` and `]]`.
 
-    Requests of one `group` begin alike (the same question and references), so a backend may compute that part once.
+    Requests of one `group` begin alike (the same question and references), so a backend may compute
+    that part once.
     """
 
     prompt: str
@@ -60,8 +64,9 @@ class Request:
 class Reply:
     """A completion: the model's own text and nothing of the prompt.
 
-    `logprobs`, for a "logits" reading, holds the natural logarithm of each label's probability under the whole
-    vocabulary, in the order of `Request.labels`. `finish` is "stop", "length", "refused" or "logits".
+    `logprobs`, for a "logits" reading, holds the natural logarithm of each label's probability
+    under the whole vocabulary, in the order of `Request.labels`. `finish` is "stop", "length",
+    "refused" or "logits".
     """
 
     text: str
@@ -76,8 +81,9 @@ class Reply:
 class Failure:
     """Why there is no completion: never kept, asked again by the next run.
 
-    `reason` is a short identifier ("timeout", "rate_limited", "server_error", "too_long", "capped", ...), `detail` the
-    message. `fatal` says that every further request would fail alike (unknown model, no key), so the run must stop.
+    `reason` is a short identifier ("timeout", "rate_limited", "server_error", "too_long", "capped",
+    ...), `detail` the message. `fatal` says that every further request would fail alike (unknown
+    model, no key), so the run must stop.
     """
 
     reason: str
@@ -88,8 +94,8 @@ class Failure:
 class ChatModel(Protocol):
     """A way to ask a model.
 
-    identity: model and revision, and precision in process. template: what wraps a prompt, a hash of the chat template,
-    "plain", or "server". Both enter every key.
+    identity: model and revision, and precision in process. template: what wraps a prompt, a hash of
+    the chat template, "plain", or "server". Both enter every key.
     """
 
     @property
@@ -99,7 +105,9 @@ class ChatModel(Protocol):
     def template(self) -> str: ...
 
     def answer(self, requests: Sequence[Request], decoding: Decoding) -> Iterator[tuple[int, Reply | Failure]]:
-        """Each request's number with its reply or failure, in the order in which they arrive; each exactly once."""
+        """Each request's number with its reply or failure, in the order in which they arrive; each
+        exactly once.
+        """
         ...
 
     def close(self) -> None: ...

@@ -1,4 +1,6 @@
-"""Losses in git that a language model gave as an evaluator: by a key that outlives the code that made them."""
+"""Losses in git that a language model gave as an evaluator: by a key that outlives the code that
+made them.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def make_loss(row: dict[str, Any]) -> TargetLoss:
 
 
 def open_losses(store: Path | None) -> Store:
-    """A store of losses, each with the key that outlives its code, its model, and the code that made it."""
+    """A store of losses, each with the key that outlives its code, its model, and the code that
+    made it.
+    """
     counts = dict.fromkeys(LOSS[1:-1], "INTEGER")
     about = dict.fromkeys(("model", "template", "made_by"), "TEXT")
     return Store(store, "losses", nats="REAL", **counts, reason="TEXT", lasting="BLOB", **about)

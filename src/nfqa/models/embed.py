@@ -28,7 +28,9 @@ EMBEDDER_CUT = "a text was cut at its end to fit the embedder"  # the note of a 
 
 
 class TokenVectors(NamedTuple):
-    """The last layer's vectors of a text's tokens; `special` marks [CLS] and [SEP], or a begin and an end."""
+    """The last layer's vectors of a text's tokens; `special` marks [CLS] and [SEP], or a begin and
+    an end.
+    """
 
     tokens: NDArray[np.float32]  # [T, D]
     special: NDArray[np.bool_]  # [T]
@@ -37,14 +39,15 @@ class TokenVectors(NamedTuple):
 class Embedder:
     """Vectors of texts by any sentence-transformers model, through a cache on disk.
 
-    Vectors are rounded to half precision when they are made, so that a cached and a fresh run see the same numbers
-    and results don't depend on the last bits of one processor's arithmetic (cosines move by about 1e-4).
-    The model loads at the first text that is not cached, in the precision that NFQA_DTYPE names, or float32. Texts over
-    the model's limit are cut at its end, and `find_cut` lists them. No remote code is run. `fingerprint` says what
-    vectors depend on besides the text. `tune(adapter)` is the same embedder with an adapter; one that is not the
-    packaged model (`can_tune`) stays as it is. Several threads may use one embedder. `progress` gets the
-    characters of a batch of texts that are done, and of all: they, not the number of texts, tell the time, as short
-    texts come first.
+    Vectors are rounded to half precision when they are made, so that a cached and a fresh run see
+    the same numbers and results don't depend on the last bits of one processor's arithmetic
+    (cosines move by about 1e-4). The model loads at the first text that is not cached, in the
+    precision that NFQA_DTYPE names, or float32. Texts over the model's limit are cut at its end,
+    and `find_cut` lists them. No remote code is run. `fingerprint` says what vectors depend on
+    besides the text. `tune(adapter)` is the same embedder with an adapter; one that is not the
+    packaged model (`can_tune`) stays as it is. Several threads may use one embedder. `progress`
+    gets the characters of a batch of texts that are done, and of all: they, not the number of
+    texts, tell the time, as short texts come first.
     """
 
     def __init__(
@@ -74,7 +77,8 @@ class Embedder:
     def prepare(self, texts: Iterable[str], *, tokens: bool = True) -> int:
         """Compute and keep the vectors of all texts not yet cached; returns how many were computed.
 
-        tokens: whether vectors of tokens will be asked for: they need 300 times the room of a sentence's.
+        tokens: whether vectors of tokens will be asked for: they need 300 times the room of a
+            sentence's.
         Raises: ValueError for an empty text. Killed half-way it keeps every finished batch.
         """
         unique = {self._key(text): text for text in texts}
@@ -100,10 +104,13 @@ class Embedder:
         return np.stack([self._read_before[text] for text in texts])
 
     def embed_queries(self, queries: Sequence[str]) -> NDArray[np.float32]:
-        """Unit-length vectors of what is searched for, [len(queries), D], to compare with those of texts.
+        """Unit-length vectors of what is searched for, [len(queries), D], to compare with those of
+        texts.
 
-        Behind the model's own prompt for queries where it publishes one, such as gte-Qwen2's instruction.
-        Source: `SentenceTransformer.encode_query`, whose prompt is `query` in config_sentence_transformers.json.
+        Behind the model's own prompt for queries where it publishes one, such as gte-Qwen2's
+        instruction.
+        Source: `SentenceTransformer.encode_query`, whose prompt is `query` in
+            config_sentence_transformers.json.
         Differs from: it, in that the prompt's own tokens are pooled in every model.
         """
         return self.embed_sentences([self._query_prompt + query for query in queries])
@@ -116,7 +123,9 @@ class Embedder:
 
     @one_at_a_time
     def embed_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
-        """The token vectors of each text. Raises: ValueError for static embeddings, which have none in a text."""
+        """The token vectors of each text. Raises: ValueError for static embeddings, which have none
+        in a text.
+        """
         vectors = []
         for tokens, special in self._read(self._tokens, texts):
             mask = np.frombuffer(special, dtype=np.bool_)

@@ -1,4 +1,6 @@
-"""Log-probabilities of tokens by a causal language model: what texts begin with is run once, into a key-value cache."""
+"""Log-probabilities of tokens by a causal language model: what texts begin with is run once, into a
+key-value cache.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ _LARGEST, _PADDING = {"cpu": 2_048, "cuda": 16_384}, {"cpu": 16, "cuda": 1_024}
 
 @dataclass(frozen=True)
 class Row:
-    """A sequence of tokens, and what is asked of it: the log-probability of each target after its place."""
+    """A sequence of tokens, and what is asked of it: the log-probability of each target after its
+    place.
+    """
 
     tokens: tuple[int, ...]
     places: tuple[int, ...]
@@ -46,9 +50,10 @@ _Result = tuple[int, int, Any]  # group, place in it, and log-probabilities, or 
 class Engine:
     """A causal language model that runs what rows begin with once.
 
-    The rows of a group follow their common beginning as a batch, padded on the right: no token sees what comes after
-    it, so that the numbers are those of one row at a time. batch_tokens bounds the tokens of a pass, in which those of
-    a row's beginning count an eighth; it is halved when memory runs out.
+    The rows of a group follow their common beginning as a batch, padded on the right: no token sees
+    what comes after it, so that the numbers are those of one row at a time. batch_tokens bounds the
+    tokens of a pass, in which those of a row's beginning count an eighth; it is halved when memory
+    runs out.
     share: False runs every row by itself, the reference for all else.
     """
 
@@ -58,10 +63,12 @@ class Engine:
         self.shares = share and can_share(model)
 
     def find_logprobs(self, groups: Sequence[Sequence[Row]]) -> Iterator[list[_Result]]:
-        """Group, place in it and log-probabilities (nats, float64, one a target) of every row, batch by batch.
+        """Group, place in it and log-probabilities (nats, float64, one a target) of every row,
+        batch by batch.
 
-        What the rows of a group begin with is run once. The longest groups come first, so that too little memory shows
-        at once. A row too long for the memory has the reason, a text, in place of its numbers.
+        What the rows of a group begin with is run once. The longest groups come first, so that too
+        little memory shows at once. A row too long for the memory has the reason, a text, in place
+        of its numbers.
         """
         rows = [(group, place, row) for group, rows in enumerate(groups) for place, row in enumerate(rows)]
         yield [(group, place, self.find_plain(row)) for group, place, row in rows if not row.places]
@@ -77,7 +84,9 @@ class Engine:
         yield from self._find_after(root, single)
 
     def find_plain(self, row: Row) -> Tensor:
-        """The log-probabilities of one row by one call of the model, nothing shared: the reference implementation."""
+        """The log-probabilities of one row by one call of the model, nothing shared: the reference
+        implementation.
+        """
         import torch
 
         if not row.places:
@@ -95,10 +104,12 @@ class Engine:
         most: int = sys.maxsize,
         padding: int = sys.maxsize,
     ) -> Iterator[list[tuple[_Item, Any]]]:
-        """Each item with what `run` gave for it, or with a text where there was no memory for it alone.
+        """Each item with what `run` gave for it, or with a text where there was no memory for it
+        alone.
 
-        The widest items come first, and each counts as many tokens as the widest of its batch. most: a bound that
-        stays, whatever memory there is. padding: how much narrower an item of a batch may be.
+        The widest items come first, and each counts as many tokens as the widest of its batch.
+        most: a bound that stays, whatever memory there is. padding: how much narrower an item of a
+        batch may be.
         """
         import torch
 
@@ -120,7 +131,8 @@ class Engine:
             queue = queue[len(batch) :]
 
     def _begin(self, rows: Sequence[_PlacedRow], after: _Beginning) -> _Beginning:
-        """Run what rows begin with, after what is run already; that alone where they are too few or too different.
+        """Run what rows begin with, after what is run already; that alone where they are too few or
+        too different.
 
         A token after which something is asked is each row's own.
         """
@@ -188,10 +200,12 @@ def _find_targets(logits: Tensor, row: Row) -> Tensor:
 
 
 def can_share(model: Any) -> bool:
-    """Whether rows may follow what they begin with, kept as keys and values, without moving any number.
+    """Whether rows may follow what they begin with, kept as keys and values, without moving any
+    number.
 
-    False for what keeps a state (state-space and recurrent layers) or something else than each token's keys and values,
-    for an encoder with a decoder, and for rotations that change with the length of the input.
+    False for what keeps a state (state-space and recurrent layers) or something else than each
+    token's keys and values, for an encoder with a decoder, and for rotations that change with the
+    length of the input.
     """
     from transformers import DynamicCache
     from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer

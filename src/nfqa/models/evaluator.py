@@ -1,4 +1,6 @@
-"""The evaluator role: how many nats a causal language model needs for texts, given an answer before them."""
+"""The evaluator role: how many nats a causal language model needs for texts, given an answer before
+them.
+"""
 
 from __future__ import annotations
 
@@ -30,16 +32,19 @@ _PLANNED = TargetLoss(math.nan, 0, 0, reason="planned")
 class Evaluator:
     """A causal language model that scores texts as restatements: any that `Pretrained` opens.
 
-    dtype "auto" is what NFQA_DTYPE names, or that of the model's committed losses,
-    or float32 on every device, so that scores don't depend on it; a model too large or too slow for that takes
-    bfloat16, and is then no closer than about 1 % to its own plain way.
-    batch_tokens is the `Engine`'s.
-    store: a file that keeps losses by evaluator, settings and texts; another process may share it. A loss that is not
-    a finite number isn't kept. `progress` receives how many losses of a call are made, and of how many.
-    committed: Parquet files of a language model's losses, for what the store lacks. Their keys hold no code or versions
-    of packages: `make spot-check` checks whether they are still what the model gives.
-    note: receives every call, and nothing is computed: what is neither stored nor committed is missing as "planned".
-    Losses are rounded to six digits when they are made: batches and threads move the last ones.
+    dtype "auto" is what NFQA_DTYPE names, or that of the model's committed losses, or float32 on
+    every device, so that scores don't depend on it; a model too large or too slow for that takes
+    bfloat16, and is then no closer than about 1 % to its own plain way. batch_tokens is the
+    `Engine`'s.
+    store: a file that keeps losses by evaluator, settings and texts; another process may share it.
+    A loss that is not a finite number isn't kept. `progress` receives how many losses of a call are
+    made, and of how many.
+    committed: Parquet files of a language model's losses, for what the store lacks. Their keys hold
+    no code or versions of packages: `make spot-check` checks whether they are still what the model
+    gives.
+    note: receives every call, and nothing is computed: what is neither stored nor committed is
+    missing as "planned". Losses are rounded to six digits when they are made: batches and threads
+    move the last ones.
     Raises: ValueError for what `Pretrained` refuses.
     """
 
@@ -66,7 +71,9 @@ class Evaluator:
 
     @cached_property
     def identity(self) -> str:
-        """Model and its commit or hash, and precision. The end is a part of the keys of committed losses."""
+        """Model and its commit or hash, and precision. The end is a part of the keys of committed
+        losses.
+        """
         return f"{self._loaded.identity}|cache:none"
 
     @property
@@ -76,7 +83,9 @@ class Evaluator:
 
     @cached_property
     def _template(self) -> str:
-        """The model's chat template by hash; as committed losses have it, for which the model need not be here."""
+        """The model's chat template by hash; as committed losses have it, for which the model need
+        not be here.
+        """
         known = (row["template"] for row in self._committed.values() if row["model"] == self.identity)
         return next(known, "") or self._loaded.template
 
@@ -84,10 +93,11 @@ class Evaluator:
     def score(self, items: Sequence[Restated], settings: Settings) -> list[list[TargetLoss]]:
         """The loss of each target of each item, in the items' order.
 
-        An item's context is run once for all its targets, items of about the same length in one batch. The numbers
-        are those of `score_plain` to 1e-4 of each, whatever the batch and the order.
-        Raises: ValueError as `RowMaker` (no chat template, too long where nothing is to be cut), or for a model that
-            can't be loaded.
+        An item's context is run once for all its targets, items of about the same length in one
+        batch. The numbers are those of `score_plain` to 1e-4 of each, whatever the batch and the
+        order.
+        Raises: ValueError as `RowMaker` (no chat template, too long where nothing is to be cut), or
+            for a model that can't be loaded.
         """
         hashed = [[self._hash(item, target, settings) for target in item.targets] for item in items]
         keys = [[key for key, _ in row] for row in hashed]
@@ -126,7 +136,9 @@ class Evaluator:
 
     @one_at_a_time
     def score_plain(self, items: Sequence[Restated], settings: Settings) -> list[list[TargetLoss]]:
-        """Losses by a loop over single rows with nothing shared, batched or stored: the reference implementation."""
+        """Losses by a loop over single rows with nothing shared, batched or stored: the reference
+        implementation.
+        """
         return find_plain_losses(self._loaded.engine, RowMaker(self._loaded, settings), items)
 
     def forget(self) -> None:
@@ -139,7 +151,9 @@ class Evaluator:
         self._loaded.close()
 
     def _hash(self, item: Restated, target: str, settings: Settings) -> tuple[bytes, bytes]:
-        """The key of a loss in the store; and the one without code and versions, under which it is committed."""
+        """The key of a loss in the store; and the one without code and versions, under which it is
+        committed.
+        """
         parts = [self.identity, self._template, settings.reading, item.context, target]
         lasting = hashlib.sha256(json.dumps(parts).encode()).digest()
         return hashlib.sha256(hash_losses_code().encode() + lasting).digest(), lasting

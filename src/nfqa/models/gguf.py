@@ -1,4 +1,6 @@
-"""Models in GGUF files, as llama.cpp, Ollama and LM Studio keep them, dequantised once to a folder for transformers."""
+"""Models in GGUF files, as llama.cpp, Ollama and LM Studio keep them, dequantised once to a folder
+for transformers.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,13 @@ _DIGITS_APART = {"smollm", "starcoder", "refact", "minerva-7b"}
 
 
 def find_gguf(spec: RoleSpec) -> Path:
-    """The GGUF file that a spec names: a package's, one at a path, or one of the hub, which is fetched once.
+    """The GGUF file that a spec names: a package's, one at a path, or one of the hub, which is
+    fetched once.
 
-    A file of the hub is looked for in the folder $NFQA_MODELS first, by its name, then in the hub's cache.
-    Raises: ValueError where the hub doesn't give it, or for another file than the one whose verdicts are committed.
+    A file of the hub is looked for in the folder $NFQA_MODELS first, by its name, then in the hub's
+    cache.
+    Raises: ValueError where the hub doesn't give it, or for another file than the one whose
+        verdicts are committed.
     """
     if spec.kind == "package":
         return find_package_file(spec.name)
@@ -54,7 +59,9 @@ def find_in_folder(spec: RoleSpec) -> Path | None:
 
 
 def _fetch(spec: RoleSpec) -> Path:
-    """The hub's file, from its cache where it is there. Raises: ValueError in one line where it is unavailable."""
+    """The hub's file, from its cache where it is there. Raises: ValueError in one line where it is
+    unavailable.
+    """
     from huggingface_hub import hf_hub_download, try_to_load_from_cache
 
     owner, repository, name = spec.name.split("/", 2)
@@ -66,10 +73,12 @@ def _fetch(spec: RoleSpec) -> Path:
 
 
 def convert_gguf(file: Path) -> Path:
-    """A folder with the model in float32, its tokenizer and its chat template, made once for each file.
+    """A folder with the model in float32, its tokenizer and its chat template, made once for each
+    file.
 
-    It is gguf/HASH in the folder $NFQA_CACHE, else in the user's cache folder. It takes four bytes a parameter on disk
-    (SmolLM2 135M: 540 MB), as much memory and a fourth more, and half a minute and more.
+    It is gguf/HASH in the folder $NFQA_CACHE, else in the user's cache folder. It takes four bytes
+    a parameter on disk (SmolLM2 135M: 540 MB), as much memory and a fourth more, and half a minute
+    and more.
     Raises: ValueError for a file that `_read_model` refuses, or a folder that can't be written.
     """
     folder = _find_cache() / "gguf" / f"{hash_file(file)[:16]}-{_RECIPE}"
@@ -116,7 +125,8 @@ def _find_cache() -> Path:
 def _read_model(file: Path) -> tuple[Any, Any]:
     """The model in float32, and its tokenizer.
 
-    Raises: ValueError for a file that is cut or no GGUF file, or which transformers doesn't read, or would misread.
+    Raises: ValueError for a file that is cut or no GGUF file, or which transformers doesn't read,
+        or would misread.
     """
     import torch
     from gguf import GGUFReader
@@ -155,8 +165,9 @@ def _read_model(file: Path) -> tuple[Any, Any]:
 def _set_cutting(tokenizer: Any, fields: dict[str, Any]) -> None:
     """Let a tokenizer cut texts as the file's fields say where transformers doesn't heed them.
 
-    tokenizer.ggml.pre may make each digit a piece of its own; tokenizer.ggml.add_space_prefix says of a SentencePiece
-    tokenizer whether a blank stands before every text, which it does by default, whatever the text begins with.
+    tokenizer.ggml.pre may make each digit a piece of its own; tokenizer.ggml.add_space_prefix says
+    of a SentencePiece tokenizer whether a blank stands before every text, which it does by default,
+    whatever the text begins with.
     """
     from tokenizers import normalizers, pre_tokenizers
 
@@ -173,7 +184,8 @@ def _set_cutting(tokenizer: Any, fields: dict[str, Any]) -> None:
 def _check_fields(file: Path) -> dict[str, Any]:
     """What the file says of itself.
 
-    Raises: ValueError for a file without a tokenizer, and for one that transformers would misread without a word.
+    Raises: ValueError for a file without a tokenizer, and for one that transformers would misread
+        without a word.
     """
     from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
     from transformers.integrations.gguf.reader import read_gguf_metadata

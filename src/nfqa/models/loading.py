@@ -1,4 +1,6 @@
-"""How any model is opened: once, in which precision, without bars, and without waiting for a hub out of reach."""
+"""How any model is opened: once, in which precision, without bars, and without waiting for a hub
+out of reach.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _PATIENCE = 2.0  # seconds that the hub has to answer; its own client tries for 
 
 
 def read_precision(default: str = "auto") -> str:
-    """The dtype that NFQA_DTYPE names, or another where it names none. Raises: ValueError for an unknown one."""
+    """The dtype that NFQA_DTYPE names, or another where it names none. Raises: ValueError for an
+    unknown one.
+    """
     name = os.environ.get("NFQA_DTYPE") or "auto"
     if name not in ("auto", *DTYPES):
         raise ValueError(f"NFQA_DTYPE is {name!r}; expected auto, {', '.join(DTYPES[:-1])} or {DTYPES[-1]}")
@@ -27,7 +31,9 @@ def read_precision(default: str = "auto") -> str:
 
 
 def open_once(function: _Function) -> _Function:
-    """`functools.cache` for what opens a model: threads that ask for the same one at once get one, not one each."""
+    """`functools.cache` for what opens a model: threads that ask for the same one at once get one,
+    not one each.
+    """
     cached: Any = cache(function)
 
     @wraps(function)
@@ -40,7 +46,9 @@ def open_once(function: _Function) -> _Function:
 
 
 def one_at_a_time(method: _Function) -> _Function:
-    """A method that one thread at a time runs on an object with a `_lock` (an RLock): a tokenizer keeps state."""
+    """A method that one thread at a time runs on an object with a `_lock` (an RLock): a tokenizer
+    keeps state.
+    """
 
     @wraps(method)
     def run(self: Any, *args: Any, **options: Any) -> Any:
@@ -52,9 +60,11 @@ def one_at_a_time(method: _Function) -> _Function:
 
 @contextmanager
 def open_quietly(spec: RoleSpec) -> Iterator[None]:
-    """While a model is opened: no other thread opens one, no bars (a download shows its own), no waiting for a hub.
+    """While a model is opened: no other thread opens one, no bars (a download shows its own), no
+    waiting for a hub.
 
-    Where the hub can't be reached, what its cache holds is opened. The process's own settings are as before afterwards.
+    Where the hub can't be reached, what its cache holds is opened. The process's own settings are
+    as before afterwards.
     Raises: ValueError where neither the hub nor its cache has the model, and as `refuse_shadowed`.
     """
     refuse_shadowed(spec)
@@ -89,7 +99,8 @@ def open_quietly(spec: RoleSpec) -> Iterator[None]:
 def explain_failure(spec: RoleSpec, cure: str = "") -> Iterator[None]:
     """While a model is loaded: whatever its files lack or need is said in one line.
 
-    Args: cure: what to do about files that can't be read. Raises: ValueError naming the model, for any such failure.
+    Args: cure: what to do about files that can't be read. Raises: ValueError naming the model, for
+        any such failure.
     """
     from safetensors import SafetensorError
 
@@ -114,7 +125,9 @@ class NoRoomError(ValueError):
 
 
 def refuse_too_large(name: str, weights: int, precision: str, *, advice: str) -> None:
-    """Raises: NoRoomError where so many weights take more than this machine's free memory in a precision."""
+    """Raises: NoRoomError where so many weights take more than this machine's free memory in a
+    precision.
+    """
     import psutil
 
     free = psutil.virtual_memory().available
@@ -127,7 +140,9 @@ def refuse_too_large(name: str, weights: int, precision: str, *, advice: str) ->
 
 
 def refuse_empty(tokenizer: Any, spec: RoleSpec) -> None:
-    """Raises: ValueError for a tokenizer without words, which transformers makes for a folder that has none."""
+    """Raises: ValueError for a tokenizer without words, which transformers makes for a folder that
+    has none.
+    """
     if hasattr(tokenizer, "all_special_ids") and len(tokenizer) <= len(tokenizer.all_special_ids):
         raise ValueError(
             f"{spec.kind}:{spec.name} has no tokenizer beside its weights; add its tokenizer.json, or choose another"
@@ -150,7 +165,9 @@ def _find_fault() -> str:
 
 
 def explain_network(error: Exception) -> str:
-    """Which variables of the environment keep a client of HTTP from being opened, and what to do; no value is shown."""
+    """Which variables of the environment keep a client of HTTP from being opened, and what to do;
+    no value is shown.
+    """
     if isinstance(error, OSError):  # of ssl too
         return "SSL_CERT_FILE names no file of certificates; correct or unset it"
     known = ("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY")

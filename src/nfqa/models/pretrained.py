@@ -1,4 +1,6 @@
-"""A pretrained causal model and its tokenizer: where they come from, and how a prompt becomes tokens."""
+"""A pretrained causal model and its tokenizer: where they come from, and how a prompt becomes
+tokens.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,14 @@ _FIXED_DAY = "{% macro strftime_now(form) %}{{ {'%Y-%m-%d': '2024-07-26'}.get(fo
 
 
 class Pretrained:
-    """Config, tokenizer and model of `hf:NAME[@REVISION]`, `path:FOLDER`, `path:FILE.gguf` or `package:NAME`.
+    """Config, tokenizer and model of `hf:NAME[@REVISION]`, `path:FOLDER`, `path:FILE.gguf` or
+    `package:NAME`.
 
     Each is loaded when it is first needed; a GGUF file is converted once (`nfqa.models.gguf`).
 
-    device: "auto" is what NFQA_DEVICE names, else the accelerator at hand, else cpu. dtype: "auto" is bfloat16 on cuda
-    (float16 where it has none) and float32 elsewhere. batch_tokens is the `Engine`'s. Weights are read from
-    safetensors alone; remote code is run only if asked for.
+    device: "auto" is what NFQA_DEVICE names, else the accelerator at hand, else cpu. dtype: "auto"
+    is bfloat16 on cuda (float16 where it has none) and float32 elsewhere. batch_tokens is the
+    `Engine`'s. Weights are read from safetensors alone; remote code is run only if asked for.
     Raises: ValueError for what transformers can't load.
     """
 
@@ -64,7 +67,9 @@ class Pretrained:
         return f"{name}|{self.precision}"
 
     def _find_commit(self) -> str:
-        """Of a model of the hub: how the hub's cache calls the folder of its config, which doesn't name it itself."""
+        """Of a model of the hub: how the hub's cache calls the folder of its config, which doesn't
+        name it itself.
+        """
         from huggingface_hub import try_to_load_from_cache
 
         _ = self.config  # read, so that it is in the cache
@@ -87,14 +92,17 @@ class Pretrained:
             return str(convert_gguf(file))
 
     def _read_template(self) -> str:
-        """A folder's chat template, "" where it is kept elsewhere: read without importing transformers."""
+        """A folder's chat template, "" where it is kept elsewhere: read without importing
+        transformers.
+        """
         file = Path(self._where, "chat_template.jinja")
         return file.read_text(encoding="utf-8") if self._found.kind != "hf" and file.is_file() else ""
 
     def tokenise(self, texts: list[str], wrapping: Wrapping) -> list[list[int]]:
         """Each text as tokens that more can follow. A chat template writes the special ones itself.
 
-        Plain, the tokenizer puts in its own, but for those at the end: a model would write after the end of its text.
+        Plain, the tokenizer puts in its own, but for those at the end: a model would write after
+        the end of its text.
         """
         plain = wrapping == "plain"
         encoded = self.tokenizer(texts, add_special_tokens=plain, return_special_tokens_mask=plain, verbose=False)
@@ -104,7 +112,9 @@ class Pretrained:
         return [tokens[: self.count_open(tokens, special)] for tokens, special in rows]
 
     def count_open(self, tokens: list[int], special: list[int]) -> int:
-        """How many tokens there are without those that the tokenizer puts at a text's end; a begin mark stays."""
+        """How many tokens there are without those that the tokenizer puts at a text's end; a begin
+        mark stays.
+        """
         size, least = len(tokens), tokens[:1] == [self.tokenizer.bos_token_id]
         while size > least and special[size - 1]:
             size -= 1
@@ -113,7 +123,8 @@ class Pretrained:
     def wrap(self, text: str, *, generation_prompt: bool = True) -> str:
         """The text as the one user message of the model's chat template.
 
-        It ends where the model is to speak, or, without a generation prompt, where the user's turn is over.
+        It ends where the model is to speak, or, without a generation prompt, where the user's turn
+        is over.
         Raises: ValueError for a template that fails, or that drops or changes the text.
         """
         wrapped = self._render(text, generation_prompt)
@@ -143,7 +154,9 @@ class Pretrained:
             raise ValueError(f"{self.name}: its chat template fails ({message}); {_USE_PLAIN}") from error
 
     def find_marks(self, wrapping: Wrapping) -> frozenset[str]:
-        """The strings that end a turn or begin one, as the tokenizer and the chat template have them."""
+        """The strings that end a turn or begin one, as the tokenizer and the chat template have
+        them.
+        """
         tokenizer = self.tokenizer
         added = tokenizer.added_tokens_decoder.values()
         marks = {*tokenizer.all_special_tokens, *(token.content for token in added if token.special)}
@@ -162,7 +175,9 @@ class Pretrained:
 
     @property
     def context(self) -> int | None:
-        """The model's longest input, in tokens, or None where its config names none (as of state-space models)."""
+        """The model's longest input, in tokens, or None where its config names none (as of
+        state-space models).
+        """
         text = self.config.get_text_config(decoder=True)
         return next((int(size) for name in _CONTEXT_FIELDS if (size := getattr(text, name, None))), None)
 
@@ -255,8 +270,9 @@ class Pretrained:
 def widen_head(model: Any) -> None:
     """Let a model of half precision compute its logits in float32, from states in half precision.
 
-    A logit of 20 in bfloat16 is a multiple of 1/8, so that verdicts of equal probability are ties or apart by chance:
-    on 680 verdicts of a model of 0.5 billion parameters the median difference from float32 falls from 0.07 to 0.04.
+    A logit of 20 in bfloat16 is a multiple of 1/8, so that verdicts of equal probability are ties
+    or apart by chance: on 680 verdicts of a model of 0.5 billion parameters the median difference
+    from float32 falls from 0.07 to 0.04.
     """
     if (head := model.get_output_embeddings()) is not None:
         wide = deepcopy(head).float()  # the weights may be those of the embeddings, which stay
@@ -267,8 +283,8 @@ def widen_head(model: Any) -> None:
 def break_marks(text: str, marks: frozenset[str]) -> str:
     """The text with a space after the first character of every mark: `</s>` becomes `< /s>`.
 
-    A tokenizer reads the string of a control token in any text as that token, so a candidate could end the prompt or
-    speak as the model. A mark of one character becomes a space.
+    A tokenizer reads the string of a control token in any text as that token, so a candidate could
+    end the prompt or speak as the model. A mark of one character becomes a space.
     """
     while matches := [mark for mark in marks if mark in text]:
         for mark in sorted(matches, key=len, reverse=True):

@@ -40,9 +40,11 @@ _PACKAGES = ("transformers", "torch")
 
 
 def find_reader(judge: str) -> str:
-    """What reads for coverage by the name of a judge: SMOLLM2, "embedded" for vectors, "" for another language model.
+    """What reads for coverage by the name of a judge: SMOLLM2, "embedded" for vectors, "" for
+    another language model.
 
-    For "" it is SmolLM2 where it is installed, else vectors; they stand for each form of LINKAGE's embedded judge.
+    For "" it is SmolLM2 where it is installed, else vectors; they stand for each form of LINKAGE's
+    embedded judge.
     """
     if judge in ("embedded", *ROLES["judge"].fixed):
         return "embedded"
@@ -64,15 +66,16 @@ def open_reader() -> Reader:
 class Reader:
     """SmolLM2 135M that reads a text once, and each claim about it after it.
 
-    Formula: P(text states claim) = 1 / (1 + exp(-w . h - b)), h the 24th layer, normalised, at the last token of
-    text CLAIM claim STATED, the model's matrices changed by a low-rank addition. That, w and b were learned from pairs
-    that people and this project wrote (`tools/train_reader.py`). Claims on one text don't see each other. English.
-    Logits are rounded to 1e-3, so that results don't depend on the last bits of one processor's arithmetic.
-    Args: store: a file that keeps readings; committed: Parquet files of readings, for what the store lacks; note:
-        receives every call, and nothing is read: what is neither stored nor committed is NaN; progress: whether to show
-        a bar.
-    Source: LoRA, Hu et al. 2022. Differs from: sequence classification in transformers, in that a text's claims share
-        its tokens.
+    Formula: P(text states claim) = 1 / (1 + exp(-w . h - b)), h the 24th layer, normalised, at the
+    last token of text CLAIM claim STATED, the model's matrices changed by a low-rank addition.
+    That, w and b were learned from pairs that people and this project wrote
+    (`tools/train_reader.py`). Claims on one text don't see each other. English. Logits are rounded
+    to 1e-3, so that results don't depend on the last bits of one processor's arithmetic.
+    Args: store: a file that keeps readings; committed: Parquet files of readings, for what the
+        store lacks; note: receives every call, and nothing is read: what is neither stored nor
+        committed is NaN; progress: whether to show a bar.
+    Source: LoRA, Hu et al. 2022. Differs from: sequence classification in transformers, in that a
+        text's claims share its tokens.
     """
 
     spec = parse_role("evaluator", SMOLLM2)
@@ -123,7 +126,9 @@ class Reader:
         return [known[hashed[pair][0]] for pair in pairs]
 
     def _hash(self, pair: tuple[str, str]) -> tuple[bytes, bytes]:
-        """The key of a reading in the store; and the one without code and versions, under which it is committed."""
+        """The key of a reading in the store; and the one without code and versions, under which it
+        is committed.
+        """
         lasting = hashlib.sha256(json.dumps([self.signature, *pair]).encode()).digest()[:16]
         return hashlib.sha256(self._made_by.encode() + lasting).digest(), lasting
 
@@ -138,7 +143,9 @@ class Reader:
         self._store.forget()
 
     def _compute(self, keys: dict[tuple[str, str], tuple[bytes, bytes]]) -> dict[bytes, tuple[float, int]]:
-        """Read pairs and keep the results. Returns: the logit and whether it was cut, by the key in the store."""
+        """Read pairs and keep the results. Returns: the logit and whether it was cut, by the key in
+        the store.
+        """
         from tqdm import tqdm
 
         pairs, made = list(keys), dict[bytes, tuple[float, int]]()
@@ -154,7 +161,9 @@ class Reader:
         return made
 
     def read_anew(self, pairs: Sequence[tuple[str, str]]) -> Iterator[list[tuple[int, float, bool]]]:
-        """Each pair's place in `pairs`, its logit and whether it was cut, batch by batch; nothing is kept."""
+        """Each pair's place in `pairs`, its logit and whether it was cut, batch by batch; nothing
+        is kept.
+        """
         import torch
 
         from nfqa.models.pretrained import break_marks
@@ -204,10 +213,12 @@ class Reader:
 
 
 def pack_claims(rows: Sequence[tuple[list[int], list[list[int]]]]) -> tuple[dict[str, Any], Any]:
-    """Texts with all claims on each behind it, as a causal model's inputs; a claim sees its text and itself alone.
+    """Texts with all claims on each behind it, as a causal model's inputs; a claim sees its text
+    and itself alone.
 
-    Args: rows: tokens of a text, and of each claim on it. Returns: input_ids, position_ids, attention_mask (added to
-        attention's logits); and row and place of each claim's last token, [claims, 2].
+    Args: rows: tokens of a text, and of each claim on it. Returns: input_ids, position_ids,
+        attention_mask (added to attention's logits); and row and place of each claim's last token,
+        [claims, 2].
     """
     import torch
 

@@ -1,4 +1,6 @@
-"""From an answer and the texts that may restate it to rows of tokens, and from log-probabilities to losses."""
+"""From an answer and the texts that may restate it to rows of tokens, and from log-probabilities to
+losses.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,13 @@ class Restated:
 class TargetLoss:
     """What one target costs after its context.
 
-    nats: summed negative log-likelihood of the target's own tokens, natural logarithm. tokens: how many were summed.
-    attended: all tokens of context and target. cut: tokens of the answer taken out to make them fit. unscored: target
-    tokens with nothing before them, which have no probability (the first one after an empty context, for a tokenizer
-    without a begin mark), 0 or 1. reason: why there is no loss, "" where there is one: "no_tokens" (nats is 0),
-    "too_long" for the model even without the answer (nats is NaN), or "not_finite".
+    nats: summed negative log-likelihood of the target's own tokens, natural logarithm. tokens: how
+        many were summed.
+    attended: all tokens of context and target. cut: tokens of the answer taken out to make them
+    fit. unscored: target tokens with nothing before them, which have no probability (the first one
+    after an empty context, for a tokenizer without a begin mark), 0 or 1. reason: why there is no
+    loss, "" where there is one: "no_tokens" (nats is 0), "too_long" for the model even without the
+    answer (nats is NaN), or "not_finite".
     """
 
     nats: float
@@ -49,10 +53,11 @@ TOO_LONG = TargetLoss(math.nan, 0, 0, reason="too_long")
 
 @dataclass(frozen=True)
 class TargetRow:
-    """Context and target as one sequence of tokens; no tokens for what doesn't fit the model even without the answer.
+    """Context and target as one sequence of tokens; no tokens for what doesn't fit the model even
+    without the answer.
 
-    first: where the target begins. answer: begin and end of the answer's own tokens in the context. cut: how many
-    tokens were taken out to make the row fit.
+    first: where the target begins. answer: begin and end of the answer's own tokens in the context.
+    cut: how many tokens were taken out to make the row fit.
     """
 
     tokens: tuple[int, ...] = ()
@@ -70,8 +75,10 @@ class TargetRow:
 class RowMaker:
     """Makes rows for one model under one setting.
 
-    Control marks in answers and targets are broken (`break_marks`), so that no text ends the user's turn.
-    Raises: ValueError for "chat" wrapping where the model has no chat template, or a tokenizer that is not a fast one.
+    Control marks in answers and targets are broken (`break_marks`), so that no text ends the user's
+    turn.
+    Raises: ValueError for "chat" wrapping where the model has no chat template, or a tokenizer that
+        is not a fast one.
     """
 
     def __init__(self, loaded: Pretrained, settings: Settings) -> None:
@@ -84,10 +91,10 @@ class RowMaker:
     def make_rows(self, item: Restated, name: str = "item") -> list[TargetRow]:
         """A row for each target.
 
-        Joint, a token belongs to the target if it overlaps the target's characters. A context without any token gets
-        the tokenizer's begin mark where it has one.
-        Raises: ValueError, naming the item and the target, for a row that doesn't fit the model under `too_long`
-        "error"; for a chat template that changes a message's text.
+        Joint, a token belongs to the target if it overlaps the target's characters. A context
+        without any token gets the tokenizer's begin mark where it has one.
+        Raises: ValueError, naming the item and the target, for a row that doesn't fit the model
+        under `too_long` "error"; for a chat template that changes a message's text.
         """
         text, begin, end = self._render(break_marks(item.context, self._marks))
         targets = [break_marks(target, self._marks) for target in item.targets]
@@ -140,7 +147,9 @@ class RowMaker:
         return TargetRow(tuple(tokens), first, (min(low, first), min(high, first)))
 
     def _fit(self, row: TargetRow, name: str) -> TargetRow:
-        """The row, without as many of the answer's tokens as it takes to fit; an empty one where no cut is enough."""
+        """The row, without as many of the answer's tokens as it takes to fit; an empty one where no
+        cut is enough.
+        """
         over = 0 if self._room is None else len(row.tokens) - self._room
         if over <= 0:
             return row
@@ -187,7 +196,9 @@ def find_losses(
 
 
 def find_plain_losses(engine: Engine, maker: RowMaker, items: Sequence[Restated]) -> list[list[TargetLoss]]:
-    """Losses by a loop over single rows with nothing shared or batched: the reference implementation."""
+    """Losses by a loop over single rows with nothing shared or batched: the reference
+    implementation.
+    """
     rows = [maker.make_rows(item, f"item {number}") for number, item in enumerate(items)]
     return [[_describe(row, engine.find_plain(row.row)) for row in group] for group in rows]
 

@@ -42,9 +42,9 @@ _LANGUAGE_MODELS = (
 class Role(NamedTuple):
     """A part that a model plays.
 
-    default: "" where nothing fills it unless a user names a model. fixed: all specs of the kinds whose names are given,
-    the embedded ones among them. examples: one spec of each kind that a user can set; the embedded judge is what every
-    run has anyway.
+    default: "" where nothing fills it unless a user names a model. fixed: all specs of the kinds
+    whose names are given, the embedded ones among them. examples: one spec of each kind that a user
+    can set; the embedded judge is what every run has anyway.
     """
 
     default: str
@@ -76,10 +76,12 @@ _PATTERNS = {  # of what stands after the kind; any name for the other kinds
 
 @dataclass(frozen=True)
 class RoleSpec:
-    """A parsed spec `KIND:NAME[@REVISION]`, such as `hf:sentence-transformers/all-MiniLM-L6-v2@main`.
+    """A parsed spec `KIND:NAME[@REVISION]`, such as
+    `hf:sentence-transformers/all-MiniLM-L6-v2@main`.
 
-    A server's is `openai:MODEL[#TAG][@BASE_URL]`. The identity does not include the address, so that a verdict of one
-    model counts wherever it is served; two servers that serve different models under one name need different tags.
+    A server's is `openai:MODEL[#TAG][@BASE_URL]`. The identity does not include the address, so
+    that a verdict of one model counts wherever it is served; two servers that serve different
+    models under one name need different tags.
     """
 
     role: str
@@ -100,7 +102,9 @@ class RoleSpec:
 
     @property
     def is_gguf(self) -> bool:
-        """Whether it names a GGUF file: at a path, of the hub, or a package's, where it is to be a language model."""
+        """Whether it names a GGUF file: at a path, of the hub, or a package's, where it is to be a
+        language model.
+        """
         named = self.kind in ("path", "hf") and self.name.lower().endswith(".gguf")
         return self.role in _READ_TEXT and (named or self.kind == "package")
 
@@ -108,8 +112,9 @@ class RoleSpec:
     def identity(self) -> str:
         """What goes into hashes and provenance. A hub model without a revision is its name alone.
 
-        Every file of a `path` model is read for it, once: it stands in each record of what was asked. A model whose
-        verdicts are committed has its identity without its file, so that they can be read where it isn't.
+        Every file of a `path` model is read for it, once: it stands in each record of what was
+        asked. A model whose verdicts are committed has its identity without its file, so that they
+        can be read where it isn't.
         """
         known = COMMITTED.get(f"{self.kind}:{self.name}", "") if self.is_gguf and not self.revision else ""
         if known and not (self.kind == "package" and _find_version(self.name)):
@@ -141,7 +146,8 @@ def parse_role(role: str, spec: str, *others: str) -> RoleSpec:
     """Read a role spec.
 
     Args: others: what else the caller takes, for the message.
-    Raises: ValueError for an unknown role, an unknown kind, or an empty name; the message has an example of each kind.
+    Raises: ValueError for an unknown role, an unknown kind, or an empty name; the message has an
+        example of each kind.
     """
     if role not in ROLES:
         raise ValueError(f"unknown role {role!r}; known: {', '.join(ROLES)}")
@@ -175,7 +181,9 @@ def parse_role(role: str, spec: str, *others: str) -> RoleSpec:
 
 
 def refuse_shadowed(spec: RoleSpec) -> None:
-    """Raises: ValueError for a name of the hub that a file or folder here has, which loaders would open instead."""
+    """Raises: ValueError for a name of the hub that a file or folder here has, which loaders would
+    open instead.
+    """
     if spec.kind == "hf" and Path(spec.name).exists():
         revision = f"@{spec.revision}" if spec.revision else ""
         raise ValueError(
@@ -185,11 +193,13 @@ def refuse_shadowed(spec: RoleSpec) -> None:
 
 
 def parse_roles(role: str, spec: str) -> tuple[RoleSpec, ...]:
-    """A role's models: specs separated by commas. Evaluators, judges and generators may be as many as one likes.
+    """A role's models: specs separated by commas. Evaluators, judges and generators may be as many
+    as one likes.
 
-    The word "committed" stands for the language models whose verdicts and losses are committed, the smallest first.
-    Raises: ValueError as `parse_role`, for an embedded judge among language models, several models of a role that takes
-        one, or one that is named twice.
+    The word "committed" stands for the language models whose verdicts and losses are committed, the
+    smallest first.
+    Raises: ValueError as `parse_role`, for an embedded judge among language models, several models
+        of a role that takes one, or one that is named twice.
     """
     parsed = tuple(parse_role(role, part) for part in list_specs(spec))
     if len(parsed) > 1:
@@ -208,7 +218,9 @@ def list_specs(spec: str) -> list[str]:
 
 
 def name_models(specs: Sequence[RoleSpec]) -> list[str]:
-    """What each of several models is called in results: its short name, or its identity where two have one name."""
+    """What each of several models is called in results: its short name, or its identity where two
+    have one name.
+    """
     times = Counter(spec.short for spec in specs)
     return [spec.short if times[spec.short] == 1 else spec.identity.replace("/", "-") for spec in specs]
 
@@ -224,7 +236,8 @@ def is_installed(spec: str) -> bool:
 
 
 def find_package_file(package: str, ending: str = ".gguf") -> Path:
-    """The one file of that ending that an installed package carries: a language model's, or an embedder's modules.json.
+    """The one file of that ending that an installed package carries: a language model's, or an
+    embedder's modules.json.
 
     Raises: ValueError where the package is not installed, or carries none or several.
     """

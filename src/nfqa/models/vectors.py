@@ -19,7 +19,9 @@ HalfVectors = tuple[str, bytes, bool, bytes, bytes]  # as `SentenceModel.embed` 
 
 
 class SentenceModel:
-    """A sentence-transformers model of any kind, in any precision, perhaps with an adapter; no remote code is run."""
+    """A sentence-transformers model of any kind, in any precision, perhaps with an adapter; no
+    remote code is run.
+    """
 
     def __init__(self, spec: RoleSpec, dtype: str = "float32", adapter: Path | None = None) -> None:
         import torch
@@ -36,11 +38,13 @@ class SentenceModel:
         prepare_tokenizer(self.module)
 
     def embed(self, texts: Sequence[str]) -> Iterator[list[HalfVectors]]:
-        """The vectors of all texts, those of about one length together; the order of `texts` changes nothing.
+        """The vectors of all texts, those of about one length together; the order of `texts`
+        changes nothing.
 
-        Of each the text, its vector of unit length, float16 [D], whether it was cut at its end, the last layer's
-        vectors of its tokens, float16 [T, D], and which of them are special, bool [T]: [CLS] and [SEP], or a begin and
-        an end. Static embeddings have no vectors of tokens in a text: the last two are empty.
+        Of each the text, its vector of unit length, float16 [D], whether it was cut at its end, the
+        last layer's vectors of its tokens, float16 [T, D], and which of them are special, bool [T]:
+        [CLS] and [SEP], or a begin and an end. Static embeddings have no vectors of tokens in a
+        text: the last two are empty.
         Raises: ValueError for a text whose vector has no direction.
         """
         import torch
@@ -86,10 +90,11 @@ class SentenceModel:
 
 
 def prepare_tokenizer(model: Any) -> None:
-    """Let a model of sentence-transformers cut texts at the positions that it has, and pad where it names no padding.
+    """Let a model of sentence-transformers cut texts at the positions that it has, and pad where it
+    names no padding.
 
-    RoBERTa and its kind count positions from the one after their padding's number. Any token will do as padding: it is
-    masked.
+    RoBERTa and its kind count positions from the one after their padding's number. Any token will
+    do as padding: it is masked.
     """
     from torch import nn
 

@@ -1,6 +1,8 @@
-"""Upstream files of one set, gathered into one file of the rows and fields that are used: it holds no person's id.
+"""Upstream files of one set, gathered into one file of the rows and fields that are used: it holds
+no person's id.
 
-The file that is made is pinned by its hash in data/registry.yml, so a change upstream fails that check.
+The file that is made is pinned by its hash in data/registry.yml, so a change upstream fails that
+check.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ def gather(shape: str, folder: Path) -> bytes:
 
 
 def _gather_ratings(files: list[Path]) -> Iterable[dict[str, Any]]:
-    """First one line per question, then one line per person, numbered by the order of their content's hash.
+    """First one line per question, then one line per person, numbered by the order of their
+    content's hash.
 
     Screens that are not used (consent, demographics, times, marked passages) are excluded.
     """
@@ -78,7 +81,9 @@ def _read_person(screens: Lines, questions: dict[int, dict[str, Any]]) -> dict[s
 
 
 def _read_shown(displayed: str) -> tuple[str, str]:
-    """The question and the answer, "" for none, of what was shown: `Question: Q <br> <hr> LLM ...: <br> <br> A`."""
+    """The question and the answer, "" for none, of what was shown: `Question: Q <br> <hr> LLM ...:
+    <br> <br> A`.
+    """
     head, _, answer = displayed.partition("LLM generated response:")
     question = re.split("<br>|<hr>", head)[0].removeprefix("[Question]").removeprefix("Question:")
     text = "\n".join(map(str.strip, answer.split("<br>"))).strip()
@@ -101,7 +106,9 @@ _SYNTHETIC_FROM = 459  # from this id on upstream's questions and documents are 
 
 
 def _gather_documents(files: list[Path]) -> Iterable[dict[str, Any]]:
-    """One line per question with its documents, by upstream's id, without the fields that a language model wrote."""
+    """One line per question with its documents, by upstream's id, without the fields that a
+    language model wrote.
+    """
     queries = {query["id"]: query for file in files for query in read_lines(file.read_bytes())}
     for name, query in sorted(queries.items()):
         if int(name[1:]) < _SYNTHETIC_FROM:

@@ -1,4 +1,6 @@
-"""Loading a registered dataset, of either paper, by its name, and the labels of those that a model labelled."""
+"""Loading a registered dataset, of either paper, by its name, and the labels of those that a model
+labelled.
+"""
 
 from __future__ import annotations
 
@@ -40,14 +42,16 @@ def load(
 ) -> QuestionSet:  # fmt: skip
     """Load a registered dataset.
 
-    Args: name: as in data/registry.yml; data: "full" for the upstream file, "sample" for the bundled sample, whose
-        dataset is called sample_NAME; limit: at most this many questions, chosen by hash so that neither order nor
-        content decides; first: names or texts of questions that a limit chooses before others; split: of debatewise,
-        the claims held out from training (key % 4 == 0), those that it may see, or all (no other dataset is trained on,
-        nor split); repeats: of graded datasets, a passage repeated inside a question is kept ("keep", as the paper),
-        kept once ("first"), or, if its labels disagree, dropped with all its copies ("drop_conflicting").
-    Raises: ValueError for a wrong name or hash, or naming file, line and field of what the shape doesn't allow;
-        UnreachableError when the file is not at hand and can't be fetched.
+    Args: name: as in data/registry.yml; data: "full" for the upstream file, "sample" for the
+        bundled sample, whose dataset is called sample_NAME; limit: at most this many questions,
+        chosen by hash so that neither order nor content decides; first: names or texts of questions
+        that a limit chooses before others; split: of debatewise, the claims held out from training
+        (key % 4 == 0), those that it may see, or all (no other dataset is trained on, nor split);
+        repeats: of graded datasets, a passage repeated inside a question is kept ("keep", as the
+        paper), kept once ("first"), or, if its labels disagree, dropped with all its copies
+        ("drop_conflicting").
+    Raises: ValueError for a wrong name or hash, or naming file, line and field of what the shape
+        doesn't allow; UnreachableError when the file is not at hand and can't be fetched.
     """
     root = root or find_root()
     file = find_registered(root, name, GRADED | DEBATES)
@@ -65,9 +69,11 @@ def load(
 
 
 def find_path(name: str, *, data: str = "full", root: Path | None = None) -> Path:
-    """The file of a dataset or table: the upstream file, fetched where it is not at hand, or the bundled sample.
+    """The file of a dataset or table: the upstream file, fetched where it is not at hand, or the
+    bundled sample.
 
-    Raises: ValueError for an unknown dataset, or one without a bundled sample; UnreachableError as `load`.
+    Raises: ValueError for an unknown dataset, or one without a bundled sample; UnreachableError as
+        `load`.
     """
     root = root or find_root()
     file = find_registered(root, name)
@@ -81,7 +87,8 @@ def find_path(name: str, *, data: str = "full", root: Path | None = None) -> Pat
 def find_registered(root: Path, name: str, shapes: Collection[str] = ()) -> UpstreamFile:
     """A dataset's or table's entry in the registry.
 
-    Raises: ValueError for an unknown name, a prompt's, or one that has none of the `shapes`, where some are named.
+    Raises: ValueError for an unknown name, a prompt's, or one that has none of the `shapes`, where
+        some are named.
     """
     registry = read_registry(root)
     known = [key for key, file in registry.items() if (file.shape in shapes if shapes else file.shape != "prompt")]
@@ -92,9 +99,11 @@ def find_registered(root: Path, name: str, shapes: Collection[str] = ()) -> Upst
 
 
 def read_file(path: Path, shape: str, lowest_label: int = 0) -> tuple[list[Question], Counter[str]]:
-    """A file of one of the shapes GRADED or DEBATES: its questions, and counts by name of what was excluded.
+    """A file of one of the shapes GRADED or DEBATES: its questions, and counts by name of what was
+    excluded.
 
-    Raises: ValueError for a file without questions; as `read_debateqa`, the one shape that users may bring.
+    Raises: ValueError for a file without questions; as `read_debateqa`, the one shape that users
+        may bring.
     """
     counts: Counter[str] = Counter()
     questions = list(GRADED[shape](path, lowest_label) if shape in GRADED else DEBATES[shape](path, counts))
@@ -114,9 +123,9 @@ def read_dispute_labels(root: Path, dataset: QuestionSet, *, limit: int | None =
     """The labelled answers of `demo_answers` (ids) or `overton` (QUESTION:SYSTEM), in that order.
 
     Args: limit: at most this many labelled questions, chosen by hash.
-    Returns: dataset, question, answer, system, text, question_text ("" where it isn't known), id (as in the labels),
-        and pass_1 and pass_2, the labels of two readings apart, and label, the one that counts; 1 is aware. Answers of
-        one question are drawn and excluded together.
+    Returns: dataset, question, answer, system, text, question_text ("" where it isn't known), id
+        (as in the labels), and pass_1 and pass_2, the labels of two readings apart, and label, the
+        one that counts; 1 is aware. Answers of one question are drawn and excluded together.
     A sample run reads the labels of the bundled answers.
     Raises: ValueError for a dataset that has no labels.
     """

@@ -1,4 +1,6 @@
-"""Sets beyond the papers whose texts people graded or ranked: gathered into one line a text, and read as graded."""
+"""Sets beyond the papers whose texts people graded or ranked: gathered into one line a text, and
+read as graded.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ _QUALITIES = ("Logical Quality", "Rhetorical Quality", "Dialectical Quality")
 
 
 def gather_arguments(files: Sequence[Path]) -> Rows:
-    """SIGIR-19: arguments on a query; the grade is the mean of three qualities from 1 to 4, rounded, less 1.
+    """SIGIR-19: arguments on a query; the grade is the mean of three qualities from 1 to 4,
+    rounded, less 1.
 
     What is no argument, -2 upstream, has grade 0.
     """
@@ -29,7 +32,9 @@ def gather_arguments(files: Sequence[Path]) -> Rows:
 
 
 def gather_convincing(files: Sequence[Path]) -> Rows:
-    """UKPConvArg1: arguments for one side of a debate, ranked; the grade is the quarter of the side's ranks, 3 best."""
+    """UKPConvArg1: arguments for one side of a debate, ranked; the grade is the quarter of the
+    side's ranks, 3 best.
+    """
     for file in files:
         rows = sorted(_read_table(file, delimiter="\t", quoting=csv.QUOTE_NONE), key=lambda row: float(row["rank"]))
         question = file.stem.replace("_", ": ").replace("-", " ")
@@ -41,7 +46,8 @@ def gather_convincing(files: Sequence[Path]) -> Rows:
 def gather_preferred(files: Sequence[Path]) -> Rows:
     """Experts' preferences between two long answers: the grade is 1 for the preferred one, else 0.
 
-    `id` is the expert's number, by their place in the file, and the answer's; `system` is who wrote it.
+    `id` is the expert's number, by their place in the file, and the answer's; `system` is who wrote
+    it.
     """
     (file,) = files
     experts: dict[str, int] = {}
@@ -54,7 +60,9 @@ def gather_preferred(files: Sequence[Path]) -> Rows:
 
 
 def read_rated(path: Path, lowest_label: int) -> Iterator[Question]:
-    """`{question, id, text, label}` a line, maybe `system`; labels from `lowest_label`. An empty text is excluded."""
+    """`{question, id, text, label}` a line, maybe `system`; labels from `lowest_label`. An empty
+    text is excluded.
+    """
     by_question: dict[str, list[Answer]] = {}
     for row in (line for line in read_lines(path.read_bytes()) if line["text"].strip()):
         answer = Answer(str(row["id"]), row["text"], row["label"] - lowest_label, row.get("system", ""))

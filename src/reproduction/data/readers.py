@@ -1,6 +1,8 @@
-"""Readers of graded and of debatable questions, as upstream wrote them: what is excluded or odd is counted by name.
+"""Readers of graded and of debatable questions, as upstream wrote them: what is excluded or odd is
+counted by name.
 
-A file that is pinned by its hash, or bundled with us, is read as it is; of a shape that users may bring it is checked.
+A file that is pinned by its hash, or bundled with us, is read as it is; of a shape that users may
+bring it is checked.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ def read_demo(path: Path, _: Counter[str]) -> Iterator[Question]:
 
 
 def read_debatewise(path: Path, counts: Counter[str]) -> Iterator[Question]:
-    """A list of claims with perspectives for and against; one without a title or an argument is excluded."""
+    """A list of claims with perspectives for and against; one without a title or an argument is
+    excluded.
+    """
     for place, claim in enumerate(read_json(path)):
         points: list[PartialAnswer] = []
         sides = {"for": claim["perspectives_for"], "against": claim["perspectives_against"]}
@@ -49,10 +53,11 @@ def _clean(text: str) -> str:
 
 
 def read_ratings(path: Path, counts: Counter[str]) -> Iterator[Question]:
-    """A file made by `reproduction.data.gather`: one line per question, then one line per person, known by a number.
+    """A file made by `reproduction.data.gather`: one line per question, then one line per person,
+    known by a number.
 
-    A person's own view becomes a partial answer, QUESTION.PERSON, which that person's ratings are about; what a person
-    rated without writing a view is excluded and counted.
+    A person's own view becomes a partial answer, QUESTION.PERSON, which that person's ratings are
+    about; what a person rated without writing a view is excluded and counted.
     """
     lines = read_lines(path.read_bytes())
     questions = [line for line in lines if "question" in line]
@@ -81,7 +86,9 @@ def _make_answers(texts: dict[str, str]) -> tuple[Answer, ...]:
 
 
 def read_graded(path: Path, lowest_label: int) -> Iterator[Question]:
-    """Graded passages by question, `{question: [{doc_id or docid, passage, label}]}`, labels from `lowest_label`."""
+    """Graded passages by question, `{question: [{doc_id or docid, passage, label}]}`, labels from
+    `lowest_label`.
+    """
     for text, passages in read_json(path).items():
         pairs = ((str(passage.get("doc_id", passage.get("docid"))), passage) for passage in passages)
         answers = (Answer(name, passage["passage"], passage["label"] - lowest_label) for name, passage in pairs)
@@ -89,7 +96,8 @@ def read_graded(path: Path, lowest_label: int) -> Iterator[Question]:
 
 
 def read_generated(path: Path, lowest_label: int) -> Iterator[Question]:
-    """Answers by models, `{question: {doc_list: [{answer, model, label}], ground0: text, ...}}`; ground3 is the best.
+    """Answers by models, `{question: {doc_list: [{answer, model, label}], ground0: text, ...}}`;
+    ground3 is the best.
 
     The ground4 of a few questions is no grade, and is excluded.
     """

@@ -1,4 +1,5 @@
-"""Upstream files, as data/registry.yml pins them: from the local store, a mirror or upstream, and checked.
+"""Upstream files, as data/registry.yml pins them: from the local store, a mirror or upstream, and
+checked.
 
 An `optional` file is read and fetched only where a run names it.
 """
@@ -31,13 +32,16 @@ _TIMEOUT = 20  # seconds without an answer before upstream counts as out of reac
 
 
 class UnreachableError(Exception):
-    """Neither the local store, nor the mirror, nor upstream gives a file. The message says what to do."""
+    """Neither the local store, nor the mirror, nor upstream gives a file. The message says what to
+    do.
+    """
 
 
 class UpstreamFile(Item):
     """One file of a public repository, pinned by its sha256, and how it is read.
 
-    Of a shape in `reproduction.data.gather.SETS` it is a folder of many: `sha256` is that of the one file made of them.
+    Of a shape in `reproduction.data.gather.SETS` it is a folder of many: `sha256` is that of the
+    one file made of them.
     """
 
     name: Text
@@ -69,7 +73,9 @@ class UpstreamFile(Item):
 
     @property
     def url(self) -> str:
-        """Its address at GitHub, or at the server $NFQA_UPSTREAM; of a gathered folder that of the repository."""
+        """Its address at GitHub, or at the server $NFQA_UPSTREAM; of a gathered folder that of the
+        repository.
+        """
         server = os.environ.get("NFQA_UPSTREAM", "").rstrip("/")
         if self.gathered:
             return f"{server or _ARCHIVES}/{self.owner}/{self.repo}/tar.gz/{self.commit}"
@@ -92,9 +98,10 @@ def read_registry(root: Path) -> dict[str, UpstreamFile]:
 def fetch_file(file: UpstreamFile, store: Path) -> Path:
     """The verified copy of an upstream file in the store, fetched if it isn't there.
 
-    A copy in the store whose hash is wrong is replaced. $NFQA_MIRROR, when set, is read instead of the network.
-    Raises: ValueError when the fetched bytes don't have the pinned hash (both hashes named, the bytes not kept);
-        UnreachableError when there is no way to the file.
+    A copy in the store whose hash is wrong is replaced. $NFQA_MIRROR, when set, is read instead of
+    the network.
+    Raises: ValueError when the fetched bytes don't have the pinned hash (both hashes named, the
+        bytes not kept); UnreachableError when there is no way to the file.
     """
     target = store / file.stored
     if target.is_file() and hash_file(target) == file.sha256:
@@ -112,7 +119,9 @@ def fetch_file(file: UpstreamFile, store: Path) -> Path:
 
 
 def _gather(file: UpstreamFile, folder: Path) -> bytes:
-    """The one file that is made of a folder. Raises: ValueError where the folder holds something else."""
+    """The one file that is made of a folder. Raises: ValueError where the folder holds something
+    else.
+    """
     try:
         return gather(file.shape, folder)
     except Exception as error:  # of files that have another shape than the pinned ones, in any way

@@ -18,8 +18,8 @@ from reproduction.data.load import find_path, find_registered
 def read_documents(path: Path) -> pd.DataFrame:
     """`{question, kind, documents: [{address, text}]}` a line.
 
-    Returns: question (its text), kind (how its documents relate), document (d1, d2 ... inside the question), address,
-        text. A question without documents has no row.
+    Returns: question (its text), kind (how its documents relate), document (d1, d2 ... inside the
+        question), address, text. A question without documents has no row.
     """
     table = pd.json_normalize(read_lines(path.read_bytes()), "documents", ["question", "kind"])
     table["document"] = [f"d{place}" for place in table.groupby("question").cumcount() + 1]
@@ -29,7 +29,8 @@ def read_documents(path: Path) -> pd.DataFrame:
 def read_stated_views(path: Path) -> pd.DataFrame:
     """Tab-separated rows: question, id, document, perspective, label.
 
-    Returns: question, document (its id), text (a passage), point_of_view, stated (whether the passage states it).
+    Returns: question, document (its id), text (a passage), point_of_view, stated (whether the
+        passage states it).
     """
     stated = pd.read_csv(path, sep="\t", dtype=str, keep_default_na=False)
     stated = stated[["question", "id", "document", "perspective", "label"]].assign(label=stated.label == "1")
@@ -37,10 +38,12 @@ def read_stated_views(path: Path) -> pd.DataFrame:
 
 
 def read_claims(path: Path) -> pd.DataFrame:
-    """A list of `{cId, text, source, topics, perspectives: [{pids, stance_label_3}]}`, as perspectrum is released.
+    """A list of `{cId, text, source, topics, perspectives: [{pids, stance_label_3}]}`, as
+    perspectrum is released.
 
-    Returns: question (the claim), source (the website that it is from), topics (as people labelled it, in alphabetical
-        order with a blank between; "" without any), views (of each point of view its stance and its wordings' ids).
+    Returns: question (the claim), source (the website that it is from), topics (as people labelled
+        it, in alphabetical order with a blank between; "" without any), views (of each point of
+        view its stance and its wordings' ids).
     """
     claims = pd.DataFrame(read_json(path)).rename(columns={"text": "question"})
     views = [[(view["stance_label_3"], view["pids"]) for view in claim] for claim in claims.perspectives]
@@ -66,8 +69,8 @@ def load_frame(name: str, *, data: str = "full", root: Path | None = None) -> tu
     """A registered table that is no set of questions with answers, and the hash of its file.
 
     Returns: the frame as its reader gives it, with the column `dataset` first; the file's sha256.
-    Raises: ValueError for an unknown name, or naming the fault in the file; UnreachableError when the file is not at
-        hand and can't be fetched.
+    Raises: ValueError for an unknown name, or naming the fault in the file; UnreachableError when
+        the file is not at hand and can't be fetched.
     """
     root = root or find_root()
     file = find_registered(root, name, FRAMES)

@@ -1,1 +1,3 @@
-"""Making debatable questions ready for scoring: from questions and documents to points of view with explanations."""
+"""Making debatable questions ready for scoring: from questions and documents to points of view with
+explanations.
+"""

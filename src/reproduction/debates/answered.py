@@ -1,4 +1,6 @@
-"""Answers of several models to debatable questions: written by them, or read from files in DebateQA's format."""
+"""Answers of several models to debatable questions: written by them, or read from files in
+DebateQA's format.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,10 @@ _ENDS = ["dataset", "system", "metric", "statistic", "value", "n"]
 class Answered:
     """Debatable questions, and several systems' answers to them.
 
-    answers: dataset, question, system, text (None where there is no answer). ends: dataset, system, metric ("answers"),
-    statistic ("share_cut" and "share_missing" of the questions, "n_unknown" of answers to other questions, where there
-    are any), value, n. Without rows where the dataset's own systems answered.
+    answers: dataset, question, system, text (None where there is no answer). ends: dataset, system,
+    metric ("answers"), statistic ("share_cut" and "share_missing" of the questions, "n_unknown" of
+    answers to other questions, where there are any), value, n. Without rows where the dataset's own
+    systems answered.
     """
 
     questions: QuestionSet
@@ -42,7 +45,9 @@ class Answered:
 
     @property
     def over(self) -> str:
-        """What was drawn independently: "question", or "group" of people who wrote the views of several questions."""
+        """What was drawn independently: "question", or "group" of people who wrote the views of
+        several questions.
+        """
         return "group" if len(self.questions.ratings) else "question"
 
     def add_groups(self, scores: pd.DataFrame) -> pd.DataFrame:
@@ -66,14 +71,15 @@ class Answered:
 
 
 def read_answer_files(folder: Path, questions: Collection[str]) -> pd.DataFrame:
-    """The answers of a folder with one file per system, `{"id", "generation"}` a line, named as the system is.
+    """The answers of a folder with one file per system, `{"id", "generation"}` a line, named as the
+    system is.
 
     Args: questions: the names of those that count.
-    Returns: as `answer_questions`, every question of every system: `ended` is "no_answer" where a file has no line for
-        a question, "empty" or "only_thinking" where the line says nothing, and "" for the others.
-        Answers to other questions have `ended` "unknown_question" and no text.
-    Raises: ValueError naming the folder without such a file; a file without an answer to any of the questions; or file,
-        line and field of what is no such line, or an id that is there twice.
+    Returns: as `answer_questions`, every question of every system: `ended` is "no_answer" where a
+        file has no line for a question, "empty" or "only_thinking" where the line says nothing, and
+        "" for the others. Answers to other questions have `ended` "unknown_question" and no text.
+    Raises: ValueError naming the folder without such a file; a file without an answer to any of the
+        questions; or file, line and field of what is no such line, or an id that is there twice.
     """
     known = list(dict.fromkeys(questions))
     frames = []

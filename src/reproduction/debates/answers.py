@@ -1,7 +1,8 @@
-"""Answers with retrieved passages: plain retrieval, searches in steps as ReAct makes them, and who writes the answer.
+"""Answers with retrieved passages: plain retrieval, searches in steps as ReAct makes them, and who
+writes the answer.
 
-A passage is a chunk of a document that was found for a question, in the frame: question, document, chunk, text, rank,
-and what other columns the chunks have.
+A passage is a chunk of a document that was found for a question, in the frame: question, document,
+chunk, text, rank, and what other columns the chunks have.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ Search = Callable[[Sequence[str]], pd.DataFrame]  # queries -> passages, the que
 
 
 class Move(NamedTuple):
-    """A step's decision: what to search for, or why the question is done with ("finished", "unreadable" ...)."""
+    """A step's decision: what to search for, or why the question is done with ("finished",
+    "unreadable" ...).
+    """
 
     query: str = ""
     ended: str = ""
@@ -60,9 +63,11 @@ Decider = Callable[[Sequence[Trail]], list[Move]]
 
 
 def halve_documents(documents: pd.DataFrame) -> pd.Series:
-    """Which of two halves a document belongs to, 0 or 1, by a hash of its address: one page is in one half throughout.
+    """Which of two halves a document belongs to, 0 or 1, by a hash of its address: one page is in
+    one half throughout.
 
-    Answers from one half can be scored under points of view from the other without a document in common.
+    Answers from one half can be scored under points of view from the other without a document in
+    common.
     """
     return documents.address.map(lambda address: hashlib.sha256(address.encode()).digest()[0] % 2)
 
@@ -85,15 +90,18 @@ def retrieve_passages(queries: Sequence[str], chunks: pd.DataFrame, embedder: Em
 def search_in_steps(
     questions: Sequence[str], search: Search, decide: Decider, *, most: int = MOST, each: int = EACH, steps: int = STEPS
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Passages collected by ReAct: decide, search, look at what was found, and again, until one of three ends.
+    """Passages collected by ReAct: decide, search, look at what was found, and again, until one of
+    three ends.
 
-    A step keeps the first `each` of a search's passages that the question doesn't have yet, so `search` should give
-    `most` or more. A question ends when its decider says so, when it has `most` passages, or after `steps` steps. All
-    questions take a step together, so that a language model is asked in batches. In DebateQA one model decides, and
-    its passages are given to every model that answers.
+    A step keeps the first `each` of a search's passages that the question doesn't have yet, so
+    `search` should give `most` or more. A question ends when its decider says so, when it has
+    `most` passages, or after `steps` steps. All questions take a step together, so that a language
+    model is asked in batches. In DebateQA one model decides, and its passages are given to every
+    model that answers.
 
-    Returns: passages; and steps: question, step, thought, query, n_found (new passages), ended: "" for a step after
-        which another follows, or "finished", "unreadable", "no_reply", "enough" or "steps".
+    Returns: passages; and steps: question, step, thought, query, n_found (new passages), ended: ""
+        for a step after which another follows, or "finished", "unreadable", "no_reply", "enough" or
+        "steps".
     Source: Yao et al. 2023; DebateQA, section 7.
     """
     trails = [Trail(question) for question in dict.fromkeys(questions)]
@@ -130,10 +138,11 @@ def search_in_steps(
 
 
 def decide_by_model(generator: Asker, prompts: PromptSet, *, seed: int = 0) -> Decider:
-    """A language model reads the transcript and says what to search for next; its replies are kept in the journal.
+    """A language model reads the transcript and says what to search for next; its replies are kept
+    in the journal.
 
-    The transcript is part of each prompt, so a killed run finds its steps again. A reply in no known form ends its
-    question as "unreadable", none as "no_reply".
+    The transcript is part of each prompt, so a killed run finds its steps again. A reply in no
+    known form ends its question as "unreadable", none as "no_reply".
     """
 
     def render(trail: Trail) -> str:
@@ -158,10 +167,12 @@ def read_move(reply: str | None) -> Move:
 
 
 def write_answers(passages: pd.DataFrame, generator: Asker, prompts: PromptSet, *, seed: int = 0) -> pd.DataFrame:
-    """An answer to each question by a language model that is shown its passages, each with its source.
+    """An answer to each question by a language model that is shown its passages, each with its
+    source.
 
     Args: passages: with the column domain, what a source is called.
-    Returns: question, text (None where no reply came), documents (those shown, "; " between them), n_passages.
+    Returns: question, text (None where no reply came), documents (those shown, "; " between them),
+        n_passages.
     """
     groups = list(passages.groupby("question", sort=False))
     references = [(name, (part.domain + ": " + part.text).tolist()) for name, part in groups]

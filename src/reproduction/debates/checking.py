@@ -1,4 +1,6 @@
-"""Checking points of view in the place of annotators: duplicates, what is unanchored, what a judge rejects."""
+"""Checking points of view in the place of annotators: duplicates, what is unanchored, what a judge
+rejects.
+"""
 
 from __future__ import annotations
 
@@ -25,17 +27,19 @@ SUPPORTS = 0.6
 
 
 def check_views(views: pd.DataFrame, embedder: Embedder, *, judge: LanguageJudge | None = None) -> Stage:
-    """Points of view that are no duplicates and address the question, with explanations that state them.
+    """Points of view that are no duplicates and address the question, with explanations that state
+    them.
 
-    A duplicate has a cosine of 0.9 to another of its question. By the judge, one verdict of 0 or 1 is on both, and none
-    that can be read removes the point of view. By the embedder, a point of view has a cosine of ADDRESSES to the
-    question or more, and its explanation SUPPORTS or more (`measure_each`). Without such an explanation a point of view
-    stays, its explanation "".
+    A duplicate has a cosine of 0.9 to another of its question. By the judge, one verdict of 0 or 1
+    is on both, and none that can be read removes the point of view. By the embedder, a point of
+    view has a cosine of ADDRESSES to the question or more, and its explanation SUPPORTS or more
+    (`measure_each`). Without such an explanation a point of view stays, its explanation "".
 
     Args: views: id, question, view, point_of_view, explanation.
-    Returns: views, with addresses and supports (the cosines); what is dropped, a view or explanation for its first
-        reason.
-    Differs from: DebateQA, where three people make both decisions; an embedder sees neither truth nor contradiction.
+    Returns: views, with addresses and supports (the cosines); what is dropped, a view or
+        explanation for its first reason.
+    Differs from: DebateQA, where three people make both decisions; an embedder sees neither truth
+        nor contradiction.
     """
     if views.empty:
         return views.assign(addresses=0.0, supports=0.0), list_dropped("point of view", [], "")

@@ -12,13 +12,16 @@ INSTITUTIONS = r"(?:^|\.)(?:ac|edu|gc|go|gob|gouv|gov|mil|nhs)\.|^(?:int|mil)$"
 def add_domains(documents: pd.DataFrame) -> pd.DataFrame:
     """The documents with domain, suffix and trusted.
 
-    domain is the registered domain in lower case ("parliament.uk"), or the host where it has none (an IP address); ""
-    without an address. suffix is its public suffix, such as "org" or "co.uk", "" without one. trusted says whether the
-    suffix is one of TRUSTED, so that "gov.uk" is not trusted where "gov" is.
+    domain is the registered domain in lower case ("parliament.uk"), or the host where it has none
+    (an IP address); "" without an address. suffix is its public suffix, such as "org" or "co.uk",
+    "" without one. trusted says whether the suffix is one of TRUSTED, so that "gov.uk" is not
+    trusted where "gov" is.
 
-    Differs from: a test of an address's ending, which takes https://shop.com/terms.org for one under .org, and
-        https://example.org.uk or https://gov.evil.com for none or one, depending on how it is written.
-    Source: DebateQA, section 3.2 and Table 10; suffixes by the public suffix list that tldextract carries.
+    Differs from: a test of an address's ending, which takes https://shop.com/terms.org for one
+        under .org, and https://example.org.uk or https://gov.evil.com for none or one, depending on
+        how it is written.
+    Source: DebateQA, section 3.2 and Table 10; suffixes by the public suffix list that tldextract
+        carries.
     """
     from tldextract import TLDExtract
 

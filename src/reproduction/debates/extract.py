@@ -1,7 +1,9 @@
-"""Points of view, explanations and answers made of documents' own sentences: a proxy for a language model.
+"""Points of view, explanations and answers made of documents' own sentences: a proxy for a language
+model.
 
-Nothing here understands a text. Sentences near to the question in an embedder's space are taken to answer it, groups of
-them to be points of view; that two of them disagree is neither sought nor seen.
+Nothing here understands a text. Sentences near to the question in an embedder's space are taken to
+answer it, groups of them to be points of view; that two of them disagree is neither sought nor
+seen.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ _NEAR = 0.3  # cosine to the point of view from which a sentence may explain it
 
 
 def split_documents(documents: pd.DataFrame) -> pd.DataFrame:
-    """The documents' sentences that can stand alone: 6 to 60 words, no question, each once, in its first document.
+    """The documents' sentences that can stand alone: 6 to 60 words, no question, each once, in its
+    first document.
 
     Args: documents: question, document, text.
     Returns: question, document, place (of the sentence in its document, from 1), text.
@@ -44,19 +47,21 @@ def split_documents(documents: pd.DataFrame) -> pd.DataFrame:
 def extract_views(sentences: pd.DataFrame, embedder: Embedder, *, length: int = 6, most: int = MOST) -> pd.DataFrame:
     """Points of view and explanations for each question, as sentences of its documents.
 
-    Of a question's sentences the 40 nearest to it, 8 a document at most, may be statements. One after another that
-    statement v is taken which adds most to
+    Of a question's sentences the 40 nearest to it, 8 a document at most, may be statements. One
+    after another that statement v is taken which adds most to
 
         sum_d 1/|d| sum_(s in d) max_v max(0, cos(s, v)) + 0.3 sum_v cos(v, question)
 
-    over documents d and their sentences s: together they are near to what the documents say, each document counting
-    alike. The explanation of a statement is made of the `length` sentences nearest to it, of those to which no other
-    statement is nearer, in their order, and at a cosine of 0.3 or more.
+    over documents d and their sentences s: together they are near to what the documents say, each
+    document counting alike. The explanation of a statement is made of the `length` sentences
+    nearest to it, of those to which no other statement is nearer, in their order, and at a cosine
+    of 0.3 or more.
 
     Args: sentences: as `split_documents` gives them; most: statements a question.
-    Returns: one row per sentence: question, view (QUESTION.1, QUESTION.2 ...), part (point_of_view or explanation),
-        document, place, text.
-    Source: greedy maximisation of facility location (Nemhauser, Wolsey and Fisher 1978), as summarisers use it.
+    Returns: one row per sentence: question, view (QUESTION.1, QUESTION.2 ...), part (point_of_view
+        or explanation), document, place, text.
+    Source: greedy maximisation of facility location (Nemhauser, Wolsey and Fisher 1978), as
+        summarisers use it.
     """
     from tqdm import tqdm
 
@@ -94,7 +99,9 @@ def _extract(sentences: pd.DataFrame, embedder: Embedder, length: int, most: int
 
 
 def join_views(parts: pd.DataFrame) -> pd.DataFrame:
-    """One row per view of `extract_views`: question, view, point_of_view, explanation ("" for none), documents."""
+    """One row per view of `extract_views`: question, view, point_of_view, explanation ("" for
+    none), documents.
+    """
     texts = parts.pivot_table("text", ["question", "view"], "part", aggfunc=" ".join, sort=False)
     texts = texts.reindex(columns=["point_of_view", "explanation"], fill_value="").fillna("")
     sources = parts.drop_duplicates(["question", "view", "document"]).groupby(["question", "view"], sort=False)

@@ -1,7 +1,9 @@
-"""The steps that make partial answers of questions, from frame to frame; each gives what it keeps and what it drops.
+"""The steps that make partial answers of questions, from frame to frame; each gives what it keeps
+and what it drops.
 
-What is dropped: unit (question, document or point of view), item, reason (of few, to count by) and detail, what more
-there is to say: how many were found and are needed, the cosine and its threshold, what another is a copy of.
+What is dropped: unit (question, document or point of view), item, reason (of few, to count by) and
+detail, what more there is to say: how many were found and are needed, the cosine and its threshold,
+what another is a copy of.
 Source: DebateQA, sections 3.1 to 3.3 and A.1 to A.4, its Algorithm 1.
 """
 
@@ -46,9 +48,10 @@ def say_cosine(cosine: float, needed: float) -> str:
 def list_results(documents: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Questions, and the documents that came with each, as if a search had found them.
 
-    Args: documents: question, document, address, text, and any columns that are the same in all rows of a question.
-    Returns: questions: id (w1, w2 ...), question and these columns; found: id, question, document (ID: NAME), address,
-        text and rank, from 1.
+    Args: documents: question, document, address, text, and any columns that are the same in all
+        rows of a question.
+    Returns: questions: id (w1, w2 ...), question and these columns; found: id, question, document
+        (ID: NAME), address, text and rank, from 1.
     """
     same = [name for name in documents if name not in ("document", "address", "text")]
     questions = documents[same].drop_duplicates("question").reset_index(drop=True)
@@ -59,14 +62,17 @@ def list_results(documents: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def drop_repeats(questions: pd.DataFrame, embedder: Embedder) -> Stage:
-    """Questions of which no two are near-duplicates, as `remove_near_duplicates` has them. Columns: id, question."""
+    """Questions of which no two are near-duplicates, as `remove_near_duplicates` has them. Columns:
+    id, question.
+    """
     left, removed = remove_near_duplicates(questions, embedder)
     details = [f"cosine {row.cosine:.3f} with: {row.nearest}" for row in removed.itertuples()]
     return left.reset_index(drop=True), list_dropped("question", removed.id, "near-duplicate", details)
 
 
 def keep_trusted(documents: pd.DataFrame, *, every: bool = False) -> Stage:
-    """Documents of trusted suffixes, as `add_domains` has them; one without an address, a user's own file, is kept too.
+    """Documents of trusted suffixes, as `add_domains` has them; one without an address, a user's
+    own file, is kept too.
 
     Args: every: keep all documents, and only say which are trusted.
     """
@@ -83,7 +89,8 @@ def keep_nearest(
     questions: pd.DataFrame, documents: pd.DataFrame, score: PairScorer,
     *, top: int = KEPT, fewest: int = FEWEST_DOCUMENTS, near: float = NEAR,
 ) -> Stage:  # fmt: skip
-    """The `top` documents of each question by their best chunk's score; questions with fewer than `fewest` are dropped.
+    """The `top` documents of each question by their best chunk's score; questions with fewer than
+    `fewest` are dropped.
 
     Args: score: of (question, text) pairs; near: the score that a document needs, -inf for none.
     Returns: the columns of `found` with rank and score.
@@ -115,9 +122,11 @@ def keep_nearest(
 
 
 def extract_parts(documents: pd.DataFrame, embedder: Embedder, **options: int) -> pd.DataFrame:
-    """Points of view and explanations of each question's own sentences, by `extract_views`, as `how` has it.
+    """Points of view and explanations of each question's own sentences, by `extract_views`, as
+    `how` has it.
 
-    Returns: id, question, view (ID.1, ID.2 ...), part, document, place, text, cosine (1: a sentence of its document).
+    Returns: id, question, view (ID.1, ID.2 ...), part, document, place, text, cosine (1: a sentence
+        of its document).
     """
     sentences = split_documents(documents)
     if len(sentences):
@@ -129,7 +138,8 @@ def extract_parts(documents: pd.DataFrame, embedder: Embedder, **options: int) -
 
 
 def keep_debatable(questions: pd.DataFrame, parts: pd.DataFrame) -> Stage:
-    """The rows of questions with at least `FEWEST` points of view (DebateQA, section A.3); the others are dropped.
+    """The rows of questions with at least `FEWEST` points of view (DebateQA, section A.3); the
+    others are dropped.
 
     Args: parts: id, view, and any columns: one row per sentence, or per point of view.
     """

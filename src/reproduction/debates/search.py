@@ -17,12 +17,14 @@ PairScorer = Callable[[Sequence[tuple[str, str]]], NDArray[np.floating]]  # (que
 
 
 def cut_documents(documents: pd.DataFrame, *, size: int) -> pd.DataFrame:
-    """Documents in chunks of at most `size` characters, cut at paragraphs, then lines, then blanks, then anywhere.
+    """Documents in chunks of at most `size` characters, cut at paragraphs, then lines, then blanks,
+    then anywhere.
 
     Args: documents: document, text, and any columns.
-    Returns: one row per chunk with the columns of documents, text being the chunk's, and chunk, its number from 1. A
-        document without text has none.
-    Source: RecursiveCharacterTextSplitter of LangChain, as DebateQA cut its documents (section D.1), without overlap.
+    Returns: one row per chunk with the columns of documents, text being the chunk's, and chunk, its
+        number from 1. A document without text has none.
+    Source: RecursiveCharacterTextSplitter of LangChain, as DebateQA cut its documents (section
+        D.1), without overlap.
     """
     from langchain_text_splitters import RecursiveCharacterTextSplitter
 
@@ -51,8 +53,10 @@ def find_nearest(
 def rerank(rankings: pd.DataFrame, texts: pd.DataFrame, score: PairScorer, *, top: int) -> pd.DataFrame:
     """The `top` documents of each query in the order of a scorer; a document's best chunk counts.
 
-    Args: rankings: query, document; texts: document, text of its chunks; score: of (query, text) pairs.
-    Returns: query, document, rank (from 1), score (high is near), the queries in their order; of equals the first row.
+    Args: rankings: query, document; texts: document, text of its chunks; score: of (query, text)
+        pairs.
+    Returns: query, document, rank (from 1), score (high is near), the queries in their order; of
+        equals the first row.
     """
     pairs = rankings[["query", "document"]].merge(texts[["document", "text"]], on="document", sort=False)
     scored = pairs.assign(score=score(list(zip(pairs["query"], pairs.text, strict=True))))
@@ -64,7 +68,9 @@ def rerank(rankings: pd.DataFrame, texts: pd.DataFrame, score: PairScorer, *, to
 
 
 def score_by_cosine(embedder: Embedder) -> PairScorer:
-    """Cosine of query and text, for `rerank`: over texts that are sentences, a document counts by its nearest one."""
+    """Cosine of query and text, for `rerank`: over texts that are sentences, a document counts by
+    its nearest one.
+    """
 
     def score(pairs: Sequence[tuple[str, str]]) -> NDArray[np.floating]:
         queries = embedder.embed_queries([query for query, _ in pairs])

@@ -1,4 +1,6 @@
-"""Debatable questions of several sources: near-duplicates among them, how many are left, and what topics they have."""
+"""Debatable questions of several sources: near-duplicates among them, how many are left, and what
+topics they have.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +38,14 @@ def find_near_duplicates(vectors: NDArray[np.floating], *, threshold: float = TH
 def choose_removed(pairs: pd.DataFrame, *, method: Method = "greedy") -> list[int]:
     """The texts to remove so that no pair is left whole: a vertex cover of the graph of pairs.
 
-    greedy: the text in most pairs goes first, of equals the later one, until no pair is left. exact: the fewest texts
-    that do it, as an integer program: minimise Σ x_i with x_i + x_j >= 1 for each pair; for small graphs. components:
-    all but the first text of each connected component, though its ends may be unlike.
+    greedy: the text in most pairs goes first, of equals the later one, until no pair is left.
+    exact: the fewest texts that do it, as an integer program: minimise Σ x_i with x_i + x_j >= 1
+    for each pair; for small graphs. components: all but the first text of each connected component,
+    though its ends may be unlike.
 
     Returns: places, in rising order.
-    Source: DebateQA, section A.1, for the greedy one. Without its code, the rule for equals is this project's.
+    Source: DebateQA, section A.1, for the greedy one. Without its code, the rule for equals is this
+        project's.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import coo_matrix
@@ -70,10 +74,12 @@ def choose_removed(pairs: pd.DataFrame, *, method: Method = "greedy") -> list[in
 
 
 def remove_near_duplicates(questions: pd.DataFrame, embedder: Embedder) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The questions of which no two are near-duplicates, and those removed with the nearest one that was kept.
+    """The questions of which no two are near-duplicates, and those removed with the nearest one
+    that was kept.
 
     Args: questions: question (its text), and any columns.
-    Returns: what is kept, as it was; removed: the columns of questions, nearest (the kept question) and cosine.
+    Returns: what is kept, as it was; removed: the columns of questions, nearest (the kept question)
+        and cosine.
     """
     vectors = embedder.embed_sentences(questions.question.tolist())
     gone = choose_removed(find_near_duplicates(vectors))

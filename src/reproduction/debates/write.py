@@ -1,4 +1,6 @@
-"""Points of view and explanations that a language model writes from documents, each sentence with its source."""
+"""Points of view and explanations that a language model writes from documents, each sentence with
+its source.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +35,17 @@ class _Point(LooseItem):
 
 
 def write_parts(documents: pd.DataFrame, generator: Asker, prompts: PromptSet, embedder: Embedder) -> Stage:
-    """Points of view of each question's documents, then an explanation of each, by a language model.
+    """Points of view of each question's documents, then an explanation of each, by a language
+    model.
 
-    A sentence comes from the nearest sentence of the point of view's documents, by cosine; below 0.5 it comes from
-    none and is dropped. An explanation is refused where fewer than half of its sentences are left.
+    A sentence comes from the nearest sentence of the point of view's documents, by cosine; below
+    0.5 it comes from none and is dropped. An explanation is refused where fewer than half of its
+    sentences are left.
 
     Args: documents: id, question, document, text.
-    Returns: parts, as `extract_parts` gives them, text as it was written, document and place of the sentence that it
-        comes from; what is dropped, a question, point of view or sentence, with its reason.
+    Returns: parts, as `extract_parts` gives them, text as it was written, document and place of the
+        sentence that it comes from; what is dropped, a question, point of view or sentence, with
+        its reason.
     Source: DebateQA, section 3.2 and its Algorithm 1.
     """
     points, dropped = list_points(documents, generator, prompts)
@@ -78,10 +83,12 @@ def write_parts(documents: pd.DataFrame, generator: Asker, prompts: PromptSet, e
 
 
 def list_points(documents: pd.DataFrame, generator: Asker, prompts: PromptSet) -> Stage:
-    """The points of view that a language model lists, with their documents, read strictly by `read_points`.
+    """The points of view that a language model lists, with their documents, read strictly by
+    `read_points`.
 
-    Returns: id, question, view (ID.1, ID.2 ...), point_of_view, documents (a list of names); what is dropped: a
-        question for no reply, an unreadable one or no points; a point for documents that aren't there or a repetition.
+    Returns: id, question, view (ID.1, ID.2 ...), point_of_view, documents (a list of names); what
+        is dropped: a question for no reply, an unreadable one or no points; a point for documents
+        that aren't there or a repetition.
     """
     groups = list(_cut(documents).groupby(["id", "question"], sort=False))
     requests = [prompts.render("extract_views", question=key[1], references=part.text.tolist()) for key, part in groups]
@@ -100,10 +107,11 @@ def list_points(documents: pd.DataFrame, generator: Asker, prompts: PromptSet) -
 
 
 def read_points(reply: str | None, n_documents: int) -> tuple[list[Point], list[tuple[int, str, str]]]:
-    """The points of view of a reply that can be used, and what can't: its place (0: the whole reply), why, detail.
+    """The points of view of a reply that can be used, and what can't: its place (0: the whole
+    reply), why, detail.
 
-    A reply holds a JSON list of `{"point_of_view", "documents": [numbers from 1]}`, in a fence or among words as well;
-    blanks are one each. Two different lists can't be read.
+    A reply holds a JSON list of `{"point_of_view", "documents": [numbers from 1]}`, in a fence or
+    among words as well; blanks are one each. Two different lists can't be read.
     """
     if reply is None:
         return [], [(0, "no reply", "the generator gave no text")]
@@ -127,7 +135,9 @@ def read_points(reply: str | None, n_documents: int) -> tuple[list[Point], list[
 
 
 def _find_list(reply: str) -> Any:
-    """The one list of objects in a reply, or what the whole reply is. Raises: ValueError for no JSON, or two lists."""
+    """The one list of objects in a reply, or what the whole reply is. Raises: ValueError for no
+    JSON, or two lists.
+    """
     lists: list[Any] = []
     place = 0
     while start := _LIST.search(reply, place):
@@ -144,14 +154,18 @@ def _find_list(reply: str) -> Any:
 
 
 def _cut(documents: pd.DataFrame) -> pd.DataFrame:
-    """Documents as they are; those of a question that are too long together, each cut to an equal share of the room."""
+    """Documents as they are; those of a question that are too long together, each cut to an equal
+    share of the room.
+    """
     lengths = documents.text.str.len().groupby(documents.id)
     most = (ROOM // lengths.transform("size")).where(lengths.transform("sum") > ROOM, ROOM)
     return documents.assign(text=[text[:length] for text, length in zip(documents.text, most, strict=True)])
 
 
 def _anchor(texts: pd.DataFrame, sentences: pd.DataFrame, embedder: Embedder) -> pd.DataFrame:
-    """Each text with the document and place of the nearest sentence, and its cosine; NaN and "" without sentences."""
+    """Each text with the document and place of the nearest sentence, and its cosine; NaN and ""
+    without sentences.
+    """
     if sentences.empty:
         return texts.assign(document="", place=0, cosine=np.nan)
     cosines = embedder.embed_sentences(texts.text.tolist()) @ embedder.embed_sentences(sentences.text.tolist()).T

@@ -1,4 +1,6 @@
-"""Texts that answer nothing, or the wrong thing, made to please a judge who sees a question and its references."""
+"""Texts that answer nothing, or the wrong thing, made to please a judge who sees a question and its
+references.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,14 @@ MOST_KEYWORDS = 40
 
 
 def add_attacks(draws: pd.DataFrame) -> pd.DataFrame:
-    """The same draws with six candidates more, each an attack, "attack: NAME" its id and 0 its grade.
+    """The same draws with six candidates more, each an attack, "attack: NAME" its id and 0 its
+    grade.
 
-    echo: the question; half_reference: the first half of the list's best reference; keywords: `stuff_keywords` of the
-    question and the good references; padded: the worst candidate, then texts on other questions up to twice the longest
-    reference's words; negated: the best candidate, its sentences negated by rule; off_topic: another question's best
-    reference. A draw without candidates stays as it is.
+    echo: the question; half_reference: the first half of the list's best reference; keywords:
+    `stuff_keywords` of the question and the good references; padded: the worst candidate, then
+    texts on other questions up to twice the longest reference's words; negated: the best candidate,
+    its sentences negated by rule; off_topic: another question's best reference. A draw without
+    candidates stays as it is.
     Raises: ValueError where all draws are of one question.
     """
     best = {draw.question.text: draw.references[0].text for draw in draws.draw if draw.candidates}
@@ -39,12 +43,15 @@ def add_attacks(draws: pd.DataFrame) -> pd.DataFrame:
 
 
 def count_beaten(scores: pd.DataFrame) -> pd.DataFrame:
-    """The share of honest candidates of each grade that an attack beats, a tie counting half, in every draw.
+    """The share of honest candidates of each grade that an attack beats, a tie counting half, in
+    every draw.
 
-    What is made of the worst candidate is compared with those of a higher grade alone, what is made of the best with
-    those of a lower one: not with the candidate that it is made of, nor with its equals.
+    What is made of the worst candidate is compared with those of a higher grade alone, what is made
+    of the best with those of a lower one: not with the candidate that it is made of, nor with its
+    equals.
     Args: scores: of `add_attacks`' draws: question, answer, grade, score, and conditions.
-    Returns: the conditions, question, attack, grade, measured, statistic ("beaten"): measurements, for `average`.
+    Returns: the conditions, question, attack, grade, measured, statistic ("beaten"): measurements,
+        for `average`.
     """
     keys = [name for name in list_conditions(scores) if name != "signature"]
     is_attack = scores.answer.str.startswith(ATTACK)

@@ -1,4 +1,6 @@
-"""What the papers' methods are compared with: length, clusters of sentences, prompted marks, pairs of candidates."""
+"""What the papers' methods are compared with: length, clusters of sentences, prompted marks, pairs
+of candidates.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,12 @@ CLUSTER_DISTANCE = 0.5  # mean cosine distance up to which two groups of sentenc
 def score_baselines(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedder, reader: Reader) -> pd.DataFrame:
     """The baselines of every answer, higher is more: one row an answer and metric.
 
-    Args: answers: dataset, question, text (NaN where a system gave none), and any columns that name the answer; views:
-        dataset, question, view, text (`QuestionSet.views`).
-    Returns: the columns of `answers` but text and grade; metric: `length` in words; `coverage` and `nearest_sentence`,
-        the mean over the views of `score_coverage` by the reader and by the embedder; `sentence_clusters`; score,
-        missing ("no_text" where there is no score) and signature.
+    Args: answers: dataset, question, text (NaN where a system gave none), and any columns that name
+        the answer; views: dataset, question, view, text (`QuestionSet.views`).
+    Returns: the columns of `answers` but text and grade; metric: `length` in words; `coverage` and
+        `nearest_sentence`, the mean over the views of `score_coverage` by the reader and by the
+        embedder; `sentence_clusters`; score, missing ("no_text" where there is no score) and
+        signature.
     """
     texts = answers["text"].fillna("").tolist()
     numbered = answers.assign(row=range(len(answers)))
@@ -55,7 +58,9 @@ def score_baselines(answers: pd.DataFrame, views: pd.DataFrame, embedder: Embedd
 
 
 def measure_each(answers: Sequence[str], perspectives: Sequence[str], embedder: Embedder) -> NDArray[np.float64]:
-    """The coverage of each perspective by the answer beside it, as `measure_coverage`; all are embedded at once."""
+    """The coverage of each perspective by the answer beside it, as `measure_coverage`; all are
+    embedded at once.
+    """
     sentences = [sentence for answer in answers for sentence in split_answer(answer)]
     embedder.prepare([*perspectives, *sentences], tokens=False)
     pairs = zip(answers, perspectives, strict=True)
@@ -63,11 +68,14 @@ def measure_each(answers: Sequence[str], perspectives: Sequence[str], embedder: 
 
 
 def count_clusters(answer: str, embedder: Embedder) -> float:
-    """The number of clusters of an answer's sentences: two are merged while their mean cosine distance is small.
+    """The number of clusters of an answer's sentences: two are merged while their mean cosine
+    distance is small.
 
-    Returns: the number of groups, from 1 to the number of sentences; NaN for an answer without a sentence. Two groups
-        are one where 1 - cosine, averaged over their pairs, is below CLUSTER_DISTANCE.
-    Source: average-linkage clustering of scikit-learn; an embedded proxy for counting points of view.
+    Returns: the number of groups, from 1 to the number of sentences; NaN for an answer without a
+        sentence. Two groups are one where 1 - cosine, averaged over their pairs, is below
+        CLUSTER_DISTANCE.
+    Source: average-linkage clustering of scikit-learn; an embedded proxy for counting points of
+        view.
     """
     from sklearn.cluster import AgglomerativeClustering
 
@@ -96,13 +104,16 @@ def judge_answers(
     named: str = "judge",
     writer: Asker | None = None,
 ) -> pd.DataFrame:
-    """A language model's marks of every answer: one row an answer and baseline, as `mark_baseline` has them.
+    """A language model's marks of every answer: one row an answer and baseline, as `mark_baseline`
+    has them.
 
-    Args: answers: dataset, question, text (NaN where a system gave none), and any columns that name the answer;
-        questions: their texts by the column `question`; judge: None where no language model fills the role, for an
-        empty frame; named: what the column `judge` calls it; writer: as `mark_baseline`.
-    Returns: the columns of `answers` but text and grade; metric (the baseline), judge, score, missing (why there is no
-        score), verdicts (wanted), unreadable, mass and signature, as `judge_by_language_model`.
+    Args: answers: dataset, question, text (NaN where a system gave none), and any columns that name
+        the answer; questions: their texts by the column `question`; judge: None where no language
+        model fills the role, for an empty frame; named: what the column `judge` calls it; writer:
+        as `mark_baseline`.
+    Returns: the columns of `answers` but text and grade; metric (the baseline), judge, score,
+        missing (why there is no score), verdicts (wanted), unreadable, mass and signature, as
+        `judge_by_language_model`.
     """
     if judge is None or answers.empty:
         return pd.DataFrame()
@@ -121,18 +132,20 @@ def mark_baseline(
 ) -> pd.DataFrame:
     """The judge's marks of answers by one prompted baseline.
 
-    direct_score: a mark from 1 to 5. g_eval: a mark from 1 to 5, after steps of examination that the model wrote first,
-    once for all answers; read from logits it is the expected mark, sum of p_i i, as G-Eval has it. count_povs: the
-    number of points of view, 0 to 20. delphi_comprehensiveness and delphi_acknowledgement: 1 for an answer that shows
-    opposing views, and for one that admits the dispute, else 0.
+    direct_score: a mark from 1 to 5. g_eval: a mark from 1 to 5, after steps of examination that
+    the model wrote first, once for all answers; read from logits it is the expected mark, sum of
+    p_i i, as G-Eval has it. count_povs: the number of points of view, 0 to 20.
+    delphi_comprehensiveness and delphi_acknowledgement: 1 for an answer that shows opposing views,
+    and for one that admits the dispute, else 0.
 
-    Args: pairs: (question, answer); judge: whose prompts have templates of these names, as prompts/own; writer: who
-        writes g_eval's steps, by default the judge, which can't where it is read from logits.
+    Args: pairs: (question, answer); judge: whose prompts have templates of these names, as
+        prompts/own; writer: who writes g_eval's steps, by default the judge, which can't where it
+        is read from logits.
     Returns: as `mark_answers`.
     Raises: ValueError for g_eval from logits without a writer.
-    Source: DebateQA, section B.1.2; Liu et al. (2023) for G-Eval; Sun et al. (2023) for DELPHI's two. Differs from:
-        them, in the words of the prompts; G-Eval's weighting needs logits, and is a single mark where they are not
-        read.
+    Source: DebateQA, section B.1.2; Liu et al. (2023) for G-Eval; Sun et al. (2023) for DELPHI's
+        two. Differs from: them, in the words of the prompts; G-Eval's weighting needs logits, and
+        is a single mark where they are not read.
     """
     if baseline != "g_eval":
         return mark_answers(pairs, baseline, judge)
@@ -149,11 +162,13 @@ PAPER_ENCODER = "bert-base-uncased"  # whose [CLS] vectors LINKAGE's released co
 
 
 def name_as_published(scores: pd.DataFrame, embedder: Embedder) -> pd.DataFrame:
-    """Scores under the paper's names: with its own encoder, what it calls BERTScore is the cosine of [CLS] vectors.
+    """Scores under the paper's names: with its own encoder, what it calls BERTScore is the cosine
+    of [CLS] vectors.
 
     Args: scores: as `score_overlap` gives them, of bertscore and cls_cosine among others.
-    Returns: as given where the embedder is another. With PAPER_ENCODER the rows of cls_cosine stand under bertscore as
-        well, in the place of BERTScore proper, and the signature of both names the encoder.
+    Returns: as given where the embedder is another. With PAPER_ENCODER the rows of cls_cosine stand
+        under bertscore as well, in the place of BERTScore proper, and the signature of both names
+        the encoder.
     Source: LINKAGE's released code; `score_cls_cosine`.
     """
     if Path(embedder.spec.name).name != PAPER_ENCODER:
@@ -164,16 +179,19 @@ def name_as_published(scores: pd.DataFrame, embedder: Embedder) -> pd.DataFrame:
 
 
 def judge_candidates(draws: pd.DataFrame, judge: LanguageJudge | None, *, named: str = "judge") -> pd.DataFrame:
-    """A language model's comparisons of every two candidates of a draw, as each candidate's share of wins.
+    """A language model's comparisons of every two candidates of a draw, as each candidate's share
+    of wins.
 
-    Score = (1 + mean of f) / 2, from 0 to 1, over the comparisons with every other candidate, each asked for in both
-    orders, so that n candidates take n (n - 1) requests; f is 1 for a win, -1 for a loss and 0 for a tie, or from
-    logits what is expected of it. One that can't be read counts for neither candidate.
+    Score = (1 + mean of f) / 2, from 0 to 1, over the comparisons with every other candidate, each
+    asked for in both orders, so that n candidates take n (n - 1) requests; f is 1 for a win, -1 for
+    a loss and 0 for a tie, or from logits what is expected of it. One that can't be read counts for
+    neither candidate.
 
     Args, Returns: as `judge_by_language_model`, with the metric "pairwise_candidates". A verdict
         is counted at both of its candidates; an only candidate is missing as "fewer_than_two".
-    Source: LINKAGE, equation 2. Differs from: it, in that the sum of f is put on a scale from 0 to 1 by the number of
-        comparisons read, and that both orders are asked for, where it names none.
+    Source: LINKAGE, equation 2. Differs from: it, in that the sum of f is put on a scale from 0 to
+        1 by the number of comparisons read, and that both orders are asked for, where it names
+        none.
     """
     if judge is None or draws.empty:
         return pd.DataFrame()

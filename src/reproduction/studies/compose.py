@@ -1,4 +1,5 @@
-"""Answers made of perspectives by rule, so that what an answer covers is known: what P.D. should and shouldn't follow.
+"""Answers made of perspectives by rule, so that what an answer covers is known: what P.D. should
+and shouldn't follow.
 
 Everything is drawn from a seed and the question's key alone: no order of files, no global state.
 """
@@ -28,9 +29,11 @@ _COMMON = frozenset(_COMMON_WORDS.split())
 
 
 def choose_points(question: Question, n: int, *, seed: int, words: int | None = None) -> tuple[PartialAnswer, ...]:
-    """Draw n of a question's perspectives, all of them where it has fewer, in an order that is drawn too.
+    """Draw n of a question's perspectives, all of them where it has fewer, in an order that is
+    drawn too.
 
-    Args: words: each explanation is cut so that a perspective has at most so many words, None for whole ones.
+    Args: words: each explanation is cut so that a perspective has at most so many words, None for
+        whole ones.
     """
     rng = np.random.default_rng([seed, question.key])
     points = (question.partial_answers[i] for i in rng.permutation(len(question.partial_answers))[:n])
@@ -42,9 +45,10 @@ def compose_answers(
 ) -> tuple[str, ...]:
     """The answers that cover the first k of n perspectives, for k = 0 to n.
 
-    The answer for k = 0 is `start`, a text that covers none of them. With order "shuffled" the sentences of the whole
-    answer are mixed; `drop` is the share of each perspective's words that are excluded, rounded down. Both are drawn
-    once a perspective, so that the answer for k + 1 holds just what that for k holds, in the same order, and more.
+    The answer for k = 0 is `start`, a text that covers none of them. With order "shuffled" the
+    sentences of the whole answer are mixed; `drop` is the share of each perspective's words that
+    are excluded, rounded down. Both are drawn once a perspective, so that the answer for k + 1
+    holds just what that for k holds, in the same order, and more.
 
     Returns: [n + 1].
     """
@@ -63,8 +67,8 @@ def compose_answers(
 def draw_unrelated(question: Question, others: Sequence[Question], *, words: int, seed: int) -> str:
     """A text of `words` words made of perspectives on other claims.
 
-    A claim that has a longer word in common with the question's text or points of view may be about the same matter,
-    and gives nothing. Fewer words come back when the rest holds no more.
+    A claim that has a longer word in common with the question's text or points of view may be about
+    the same matter, and gives nothing. Fewer words come back when the rest holds no more.
 
     Raises: ValueError when no claim is left.
     """

@@ -41,19 +41,22 @@ def measure_classification(
 ) -> Interval:
     """One measure of decisions against labels, with a 95 % interval over items or groups of them.
 
-    accuracy: share of items decided as labelled (agreement: the same between two sets of decisions). f1: 2 TP /
-    (2 TP + FP + FN). mcc: Matthews' (TP TN - FP FN) / sqrt((TP + FP)(TP + FN)(TN + FP)(TN + FN)). kappa: Cohen's
-    (p_o - p_e) / (1 - p_e). auroc: P(score of a positive > score of a negative) + half of that of a tie.
+    accuracy: share of items decided as labelled (agreement: the same between two sets of
+    decisions). f1: 2 TP / (2 TP + FP + FN). mcc: Matthews' (TP TN - FP FN) / sqrt((TP + FP)(TP +
+    FN)(TN + FP)(TN + FN)). kappa: Cohen's (p_o - p_e) / (1 - p_e). auroc: P(score of a positive >
+    score of a negative) + half of that of a tie.
 
-    Args: labels: [n], 0 or 1; scores: [n], in [0, 1], NaN where there is no verdict; from 0.5 on a score counts as 1;
-        groups: [n], items of one group are drawn together.
-    Returns: value and interval over the items with a verdict, `n_missing` without. NaN where the measure is undefined:
-        no positive at all for f1, labels or decisions all equal for mcc, both all equal to one value for kappa, one
-        label only for auroc. Those of accuracy and agreement, which are shares, are Wilson's, or by Student's t over
-        groups of several items; others are bootstrapped, without the resamples where the measure is undefined.
-    Source: these formulas, for the value and for each resample alike; equal to scikit-learn's accuracy_score,
-        f1_score, roc_auc_score, matthews_corrcoef and cohen_kappa_score to 1e-12. Differs from: scikit-learn, where an
-        undefined F1 or MCC is 0; and it takes one resample a call.
+    Args: labels: [n], 0 or 1; scores: [n], in [0, 1], NaN where there is no verdict; from 0.5 on a
+        score counts as 1; groups: [n], items of one group are drawn together.
+    Returns: value and interval over the items with a verdict, `n_missing` without. NaN where the
+        measure is undefined: no positive at all for f1, labels or decisions all equal for mcc, both
+        all equal to one value for kappa, one label only for auroc. Those of accuracy and agreement,
+        which are shares, are Wilson's, or by Student's t over groups of several items; others are
+        bootstrapped, without the resamples where the measure is undefined.
+    Source: these formulas, for the value and for each resample alike; equal to scikit-learn's
+        accuracy_score, f1_score, roc_auc_score, matthews_corrcoef and cohen_kappa_score to 1e-12.
+        Differs from: scikit-learn, where an undefined F1 or MCC is 0; and it takes one resample a
+        call.
     """
     truth = np.asarray(labels, dtype=np.float64)
     decisions = np.asarray(scores, dtype=np.float64)
@@ -79,13 +82,17 @@ def measure_classification(
 
 
 def _weigh_groups(names: ArrayLike, resamples: int, seed: int) -> tuple[NDArray[np.float64], NDArray]:
-    """How often each group counts, [1 + resamples, groups], once as measured, then as drawn; and each item's group."""
+    """How often each group counts, [1 + resamples, groups], once as measured, then as drawn; and
+    each item's group.
+    """
     present, group = np.unique(np.asarray(names), return_inverse=True)
     return np.vstack([np.ones(len(present)), draw_counts(len(present), resamples=resamples, seed=seed)]), group
 
 
 def _measure(truth: NDArray, decisions: NDArray, measure: Measure, weights: NDArray) -> NDArray:
-    """The measure of each resample, [resamples], from how often it holds each item, [resamples, n]; NaN for 0 / 0."""
+    """The measure of each resample, [resamples], from how often it holds each item, [resamples, n];
+    NaN for 0 / 0.
+    """
     positive = truth == 1
     yes = decisions >= 0.5
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -111,15 +118,18 @@ def resample_auroc(
     resamples: int = 1_000,
     seed: int = 0,
 ) -> NDArray[np.float64]:
-    """AUROC as measured, then in each resample of whole groups; two calls with one seed draw the same groups.
+    """AUROC as measured, then in each resample of whole groups; two calls with one seed draw the
+    same groups.
 
-    The share of pairs of a positive and a negative in which the positive scores higher, ties half. With C and P the
-    wins and pairs between groups g and h and w_g how often g is drawn, it is Σ w_g w_h C_gh / Σ w_g w_h P_gh; with
-    strata, which lie inside groups, only pairs of one stratum count: Σ w_g C_g / Σ w_g P_g.
+    The share of pairs of a positive and a negative in which the positive scores higher, ties half.
+    With C and P the wins and pairs between groups g and h and w_g how often g is drawn, it is Σ w_g
+    w_h C_gh / Σ w_g w_h P_gh; with strata, which lie inside groups, only pairs of one stratum
+    count: Σ w_g C_g / Σ w_g P_g.
 
     Args: labels: [n], 0 or 1; scores: [n], finite; groups, strata: [n], any names.
     Returns: [1 + resamples], NaN where there is no pair to compare.
-    Source: Mann and Whitney (1947); Dodd and Pepe (2003) for strata. Equal to scikit-learn's roc_auc_score without.
+    Source: Mann and Whitney (1947); Dodd and Pepe (2003) for strata. Equal to scikit-learn's
+        roc_auc_score without.
     """
     (weights, group) = _weigh_groups(groups, resamples, seed)
     ranks = np.asarray(scores, dtype=np.float64)
@@ -143,15 +153,16 @@ def resample_auroc(
 def judge_dispute(answers: pd.DataFrame, judge: LanguageJudge, *, released: PromptSet | None = None) -> pd.DataFrame:
     """A language model's decisions on the dispute in each answer, in every way it is asked.
 
-    D.A. with demonstrations and without, and with the question shown; with the released prompt, and without its
-    demonstrations, where the model is read from text; and DELPHI's acknowledgement.
+    D.A. with demonstrations and without, and with the question shown; with the released prompt, and
+    without its demonstrations, where the model is read from text; and DELPHI's acknowledgement.
 
-    Args: answers: as `score_awareness`; judge: with prompts as prompts/own; released: prompts/upstream, None to exclude
-        the released prompt.
-    Returns: as `score_awareness`, and form ("demonstrations", "zero_shot", "with_question", "released_demonstrations",
-        "released_zero_shot", "" for DELPHI) and reading; metric is "da" or "delphi_acknowledgement", whose score is 1
-        for a mark of 0.5 or more. One row an answer and way; all but the first two forms show the question, and without
-        its text they are missing as "no_question".
+    Args: answers: as `score_awareness`; judge: with prompts as prompts/own; released:
+        prompts/upstream, None to exclude the released prompt.
+    Returns: as `score_awareness`, and form ("demonstrations", "zero_shot", "with_question",
+        "released_demonstrations", "released_zero_shot", "" for DELPHI) and reading; metric is "da"
+        or "delphi_acknowledgement", whose score is 1 for a mark of 0.5 or more. One row an answer
+        and way; all but the first two forms show the question, and without its text they are
+        missing as "no_question".
     """
     reading = judge.asker.decoding.reading
     ways = [("", judge)]
@@ -181,13 +192,15 @@ def compare_decisions(
     resamples: int = 1_000,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """How well decisions agree with labels, or with other decisions: one value for each set of conditions and measure.
+    """How well decisions agree with labels, or with other decisions: one value for each set of
+    conditions and measure.
 
-    Args: decided: score and `against` (0 or 1, NaN without a verdict), the columns of `by`, and where there are any:
-        probability (of 1; AUROC ranks by it, and by the score where it is NaN), missing (why there is no score); by:
-        the conditions; over: the resampling unit, "" for each row alone.
-    Returns: the columns of `by`, statistic (the measure), value, low, high, n, dropped (rows without a verdict on
-        either side) and dropped_because, in order of first appearance.
+    Args: decided: score and `against` (0 or 1, NaN without a verdict), the columns of `by`, and
+        where there are any: probability (of 1; AUROC ranks by it, and by the score where it is
+        NaN), missing (why there is no score); by: the conditions; over: the resampling unit, "" for
+        each row alone.
+    Returns: the columns of `by`, statistic (the measure), value, low, high, n, dropped (rows
+        without a verdict on either side) and dropped_because, in order of first appearance.
     Source: `reproduction.studies.decisions.measure_classification`.
     """
     rows: list[dict[str, Any]] = []
@@ -211,7 +224,8 @@ def compare_decisions(
 def read_written_answers(root: Path) -> pd.DataFrame:
     """The answers of data/training that were written for the reader.
 
-    Returns: text, label, and left_out: whether the reader was not trained on them, so that they may choose a threshold.
+    Returns: text, label, and left_out: whether the reader was not trained on them, so that they may
+        choose a threshold.
     """
     lines = pd.read_json(root / "data" / "training" / "answers.jsonl", lines=True)
     answers = lines.explode("answers", ignore_index=True)
@@ -223,9 +237,9 @@ def read_written_answers(root: Path) -> pd.DataFrame:
 def fit_detector(labelled: pd.DataFrame, written: pd.DataFrame) -> LogisticRegression:
     """The regression behind the detector's weights, on answers of several passages.
 
-    Args: labelled, written: as `Detector.describe`, and label; the written ones count as much together as the others,
-        though the reader was trained on them, so that what it finds in them is clearer than elsewhere.
-        Those of `left_out` count for nothing.
+    Args: labelled, written: as `Detector.describe`, and label; the written ones count as much
+        together as the others, though the reader was trained on them, so that what it finds in them
+        is clearer than elsewhere. Those of `left_out` count for nothing.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -237,12 +251,15 @@ def fit_detector(labelled: pd.DataFrame, written: pd.DataFrame) -> LogisticRegre
 
 
 def detect_unseen(answers: pd.DataFrame, detector: Detector, written: pd.DataFrame, *, folds: int = 10) -> pd.DataFrame:
-    """The detector's decisions on labelled answers, none by weights that were fitted on the answers to its question.
+    """The detector's decisions on labelled answers, none by weights that were fitted on the answers
+    to its question.
 
-    Of the answers that the packaged weights were fitted on, those of several passages are decided by weights fitted
-    without the answers to a tenth of the questions; all other answers by the packaged ones.
+    Of the answers that the packaged weights were fitted on, those of several passages are decided
+    by weights fitted without the answers to a tenth of the questions; all other answers by the
+    packaged ones.
 
-    Args: answers: as `score_awareness`, and label; written: as `read_written_answers`. Returns: as `score_awareness`.
+    Args: answers: as `score_awareness`, and label; written: as `read_written_answers`. Returns: as
+        `score_awareness`.
     """
     from sklearn.model_selection import GroupKFold
 

@@ -1,4 +1,6 @@
-"""P.D. by several evaluators and in several forms; the loss of a view alone, and the sentence that carries it."""
+"""P.D. by several evaluators and in several forms; the loss of a view alone, and the sentence that
+carries it.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,9 @@ def score_forms(
 ) -> pd.DataFrame:
     """P.D. by every evaluator in every form, as `score_diversity` gives it, one below the other.
 
-    Args: evaluators: by what the column `evaluator` says; forms: variant and switches, by what the column `variant`
-        says; wrapping: as `choose_wrapping`; without_released: evaluators that do not score it so.
+    Args: evaluators: by what the column `evaluator` says; forms: variant and switches, by what the
+        column `variant` says; wrapping: as `choose_wrapping`; without_released: evaluators that do
+        not score it so.
     """
     frames = []
     for (name, model), (form, switches) in product(evaluators.items(), forms.items()):
@@ -41,7 +44,8 @@ def score_forms(
 
 
 def score_alone(views: pd.DataFrame, evaluator: Evaluator, *, wrapping: Literal["chat", "plain"] = "chat") -> pd.Series:
-    """The perplexity of each view given no answer, the instruction alone: what `score_views` is compared with.
+    """The perplexity of each view given no answer, the instruction alone: what `score_views` is
+    compared with.
 
     Args: views: text; wrapping: as `score_diversity`.
     Returns: in the order of `views`; NaN for a view without a finite perplexity.
@@ -64,7 +68,8 @@ def remove_sentences(answers: pd.DataFrame) -> pd.DataFrame:
     """Each answer without each of its sentences: one row per sentence, in the answer's order.
 
     Args: answers: text, and any columns that name the answer. An answer of one sentence gives none.
-    Returns: the columns of `answers` with `text` what is left, `place` (of the sentence, from 1) and `sentence`.
+    Returns: the columns of `answers` with `text` what is left, `place` (of the sentence, from 1)
+        and `sentence`.
     """
     rows = []
     for answer in answers.to_dict("records"):
@@ -76,13 +81,15 @@ def remove_sentences(answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def find_carriers(answers: pd.DataFrame, views: pd.DataFrame, evaluator: Evaluator, **options: Any) -> pd.DataFrame:
-    """The sentence of each answer whose removal makes a point of view hardest to restate, and by how much.
+    """The sentence of each answer whose removal makes a point of view hardest to restate, and by
+    how much.
 
-    The loss of a sentence is the rise of the view's mean negative log-likelihood a token when the sentence is taken
-    out; the first of equals carries. A negative one means that the view is easier without any of the sentences.
+    The loss of a sentence is the rise of the view's mean negative log-likelihood a token when the
+    sentence is taken out; the first of equals carries. A negative one means that the view is easier
+    without any of the sentences.
 
-    Args: answers: dataset, question, answer (its name), text; views: dataset, question, view, text; how: as
-        `score_views`.
+    Args: answers: dataset, question, answer (its name), text; views: dataset, question, view, text;
+        how: as `score_views`.
     Returns: dataset, question, answer, view, sentence, place, loss (nats a token).
     """
     names = ["dataset", "question", "answer"]

@@ -1,8 +1,9 @@
-"""Reference lists of varied quality, drawn with a seed from a question's own answers, and examples for a judge.
+"""Reference lists of varied quality, drawn with a seed from a question's own answers, and examples
+for a judge.
 
-One question at a time (`draw_list`), and as frames: `draw_references` has a row for each dataset, seed and question,
-the draw in the column `draw`; `nfqa.metrics.references.list_candidates` and `list_references` unfold it to a row for
-each text.
+One question at a time (`draw_list`), and as frames: `draw_references` has a row for each dataset,
+seed and question, the draw in the column `draw`; `nfqa.metrics.references.list_candidates` and
+`list_references` unfold it to a row for each text.
 """
 
 from __future__ import annotations
@@ -51,16 +52,17 @@ def draw_list(
 ) -> Draw:
     """Draw a reference list of the grades in `composition` from a question's own answers.
 
-    Answers are ordered by a hash of (seed, question, answer id), and a composition takes the first it needs: lists
-    of different compositions but equal seed are nested, one question's draw never depends on another's, nor one
-    answer's place on which others there are.
+    Answers are ordered by a hash of (seed, question, answer id), and a composition takes the first
+    it needs: lists of different compositions but equal seed are nested, one question's draw never
+    depends on another's, nor one answer's place on which others there are.
 
-    Args: composition: grades, one a reference, as (3, 2, 1, 0); short: a question with too few answers of a grade
-        takes what there is ("partial") or is excluded ("drop"); remove: which of the drawn leave the candidates,
-        the whole list, the best reference alone, or nothing (to measure the leak); also_remove: further compositions
-        whose references leave the candidates too, so that several lists are judged on equal candidates.
-    Returns: the draw. A candidate with exactly the text of a removed reference goes with it: a copy would score
-        perfectly. Copies that differ in case or blanks stay.
+    Args: composition: grades, one a reference, as (3, 2, 1, 0); short: a question with too few
+        answers of a grade takes what there is ("partial") or is excluded ("drop"); remove: which of
+        the drawn leave the candidates, the whole list, the best reference alone, or nothing (to
+        measure the leak); also_remove: further compositions whose references leave the candidates
+        too, so that several lists are judged on equal candidates.
+    Returns: the draw. A candidate with exactly the text of a removed reference goes with it: a copy
+        would score perfectly. Copies that differ in case or blanks stay.
     Raises: ValueError for an unknown `short`.
     Source: LINKAGE, sections 3.3.1 and 5.2, which don't say what happens to short questions.
     """
@@ -92,8 +94,8 @@ def draw_references(
 ) -> pd.DataFrame:
     """Reference draws of every question under every seed, as `draw_list` makes them.
 
-    Args: composition: a name in COMPOSITIONS; "" is the paper's own list for each dataset; also_remove: as `draw_list`,
-        by name; options: short and remove, as `draw_list`.
+    Args: composition: a name in COMPOSITIONS; "" is the paper's own list for each dataset;
+        also_remove: as `draw_list`, by name; options: short and remove, as `draw_list`.
     Returns: one row per draw: dataset, seed, question, draw.
     Raises: ValueError for no seed, KeyError for an unknown composition.
     """
@@ -112,7 +114,9 @@ def draw_references(
 def draw_each(
     sets: Iterable[QuestionSet], seeds: Iterable[int], draw_all: Callable[[QuestionSet, int], Iterable[Draw]]
 ) -> pd.DataFrame:
-    """The draws that `draw_all` makes of every dataset under every seed: dataset, seed, question, draw."""
+    """The draws that `draw_all` makes of every dataset under every seed: dataset, seed, question,
+    draw.
+    """
     rows = [
         (dataset.name, seed, draw.question.text, draw)
         for dataset, seed in product(sets, seeds)
@@ -122,7 +126,9 @@ def draw_each(
 
 
 def list_references(draws: pd.DataFrame) -> pd.DataFrame:
-    """One row per reference of every draw, best first: the draw's own columns, place (from 1), text and grade."""
+    """One row per reference of every draw, best first: the draw's own columns, place (from 1), text
+    and grade.
+    """
     rows = draws.assign(place=[range(1, len(draw.references) + 1) for draw in draws.draw])
     rows = rows.explode("place").dropna(subset="place").reset_index(drop=True).astype({"place": int})
     answers = [draw.references[place - 1] for draw, place in zip(rows.pop("draw"), rows.place, strict=True)]
@@ -130,10 +136,12 @@ def list_references(draws: pd.DataFrame) -> pd.DataFrame:
 
 
 def sample_candidates(draws: pd.DataFrame, *, most: int, seed: int = 0) -> pd.DataFrame:
-    """The draws with at most `most` candidates each, as evenly over the grades as there are candidates of them.
+    """The draws with at most `most` candidates each, as evenly over the grades as there are
+    candidates of them.
 
-    The candidates of a grade are taken by a hash of (seed, question, answer id), one of each grade in turn, so that a
-    smaller sample lies in a larger one, and a question's sample doesn't depend on the draw of its references.
+    The candidates of a grade are taken by a hash of (seed, question, answer id), one of each grade
+    in turn, so that a smaller sample lies in a larger one, and a question's sample doesn't depend
+    on the draw of its references.
     """
 
     def take(draw: Draw) -> Draw:
@@ -147,7 +155,9 @@ def sample_candidates(draws: pd.DataFrame, *, most: int, seed: int = 0) -> pd.Da
 
 
 def mark_sample(scores: pd.DataFrame, sample: pd.DataFrame, draws: pd.DataFrame) -> pd.DataFrame:
-    """Scores of a sample of the draws, whose column `candidates` says so; as they are where the sample has all."""
+    """Scores of a sample of the draws, whose column `candidates` says so; as they are where the
+    sample has all.
+    """
     size, whole = (sum(len(draw.candidates) for draw in frame.draw) for frame in (sample, draws))
     return scores.assign(candidates=SAMPLED) if size < whole and len(scores) else scores
 
@@ -166,10 +176,11 @@ def _take(shuffled: Sequence[Answer], composition: Sequence[int]) -> list[Answer
 def make_shots(questions: Sequence[Question], composition: Sequence[int], *, count: int) -> tuple[Shot, ...]:
     """Solved examples for listwise prompts, from questions that are not evaluated.
 
-    Questions are taken in the order of a hash of their text, those that can fill the composition before those
-    that can't, each once before any serves again; the candidates' grades go round 3, 1, 2, 0 as far as a question has
-    them, so that a few examples show different ranks. A candidate's rank is 1 plus the number of references of a
-    higher grade: it stands before references of its own.
+    Questions are taken in the order of a hash of their text, those that can fill the composition
+    before those that can't, each once before any serves again; the candidates' grades go round 3,
+    1, 2, 0 as far as a question has them, so that a few examples show different ranks. A
+    candidate's rank is 1 plus the number of references of a higher grade: it stands before
+    references of its own.
     Raises: ValueError when there are fewer candidates than `count`.
     """
     draws = [draw_list(question, composition, seed=_SHOT_SEED) for question in questions]

@@ -1,4 +1,6 @@
-"""Reference lists that language models write when ground truth is short: one known answer (1GT) or none (0GT)."""
+"""Reference lists that language models write when ground truth is short: one known answer (1GT) or
+none (0GT).
+"""
 
 from __future__ import annotations
 
@@ -32,14 +34,15 @@ _HEADING = re.compile(
 def write_references(
     sets: Iterable[QuestionSet], *, truth: Truth, seeds: Iterable[int], generators: Sequence[Asker], prompts: PromptSet
 ) -> pd.DataFrame:
-    """Reference lists that language models write, of every question under every seed, as `write_lists` gives them.
+    """Reference lists that language models write, of every question under every seed, as
+    `write_lists` gives them.
 
     A reply may have LONGEST tokens, whatever the generators' decoding says.
 
     Args: truth: "one" known answer, or "none".
-    Returns: one row per draw: dataset, seed, question, draw, references ("written"), signature, which names generators,
-        prompts and decoding. Without a generator there are only the candidates: a draw has no references, and the
-        column is "".
+    Returns: one row per draw: dataset, seed, question, draw, references ("written"), signature,
+        which names generators, prompts and decoding. Without a generator there are only the
+        candidates: a draw has no references, and the column is "".
     Raises: ValueError for an unknown `truth`.
     """
     if truth not in get_args(Truth):
@@ -63,16 +66,19 @@ def write_lists(
 ) -> list[Draw]:
     """Lists written by language models, one a question.
 
-    The first generator writes the best answer: from a known answer, which leaves the candidates (`truth` "one"),
-    or from the question alone, when no label is read ("none"). Each of the others writes three lower ones from it, or
-    the first where it is the only one; for each lower grade one writer's answer is drawn by seed from those whose
-    completion could be read. A completion that was cut at its limit is none: its last answer isn't whole. A question
-    without a best answer, or for which no completion could be read, is dropped with "no_generated_list". Without a
-    generator no draw has references.
-    Source: LINKAGE, sections 3.3.2, 3.3.3 and 4.4: GPT-4 writes the best answer, three other models the lower ones.
-    Differs from: it, in the number of solved examples where the prompts are the released ones, which hold one;
-        `own` holds three, as the paper does. The prompt for the best answer is this project's in both. The paper
-        doesn't say how many answers of each grade a list has; here it is one of each (3, 2, 1, 0).
+    The first generator writes the best answer: from a known answer, which leaves the candidates
+    (`truth` "one"), or from the question alone, when no label is read ("none"). Each of the others
+    writes three lower ones from it, or the first where it is the only one; for each lower grade one
+    writer's answer is drawn by seed from those whose completion could be read. A completion that
+    was cut at its limit is none: its last answer isn't whole. A question without a best answer, or
+    for which no completion could be read, is dropped with "no_generated_list". Without a generator
+    no draw has references.
+    Source: LINKAGE, sections 3.3.2, 3.3.3 and 4.4: GPT-4 writes the best answer, three other models
+        the lower ones.
+    Differs from: it, in the number of solved examples where the prompts are the released ones,
+        which hold one; `own` holds three, as the paper does. The prompt for the best answer is this
+        project's in both. The paper doesn't say how many answers of each grade a list has; here it
+        is one of each (3, 2, 1, 0).
     """
     draws = [_draw_truth(one, seed) if truth == "one" else Draw(one, (), one.answers) for one in questions]
     if not generators:
@@ -103,11 +109,12 @@ def write_lists(
 
 
 def split_answers(text: str, count: int) -> list[str] | None:
-    """The answers of a completion such as "Answer1: … Answer2: …", or None when it doesn't hold `count` of them.
+    """The answers of a completion such as "Answer1: … Answer2: …", or None when it doesn't hold
+    `count` of them.
 
-    Headings may stand on one line or their own, be bold, bracketed or numbered with a blank, and end in a colon, a
-    full stop, a bracket, a dash or the line. The first run from 1 to `count` in order is taken, up to the heading
-    after it; an empty answer makes it unreadable.
+    Headings may stand on one line or their own, be bold, bracketed or numbered with a blank, and
+    end in a colon, a full stop, a bracket, a dash or the line. The first run from 1 to `count` in
+    order is taken, up to the heading after it; an empty answer makes it unreadable.
     """
     _, *pieces = _HEADING.split(text)  # a number and the text after its heading, by turns
     numbers = pieces[::2]

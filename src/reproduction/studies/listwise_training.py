@@ -25,8 +25,8 @@ def make_training_rows(
 ) -> NDArray[np.float64]:
     """Rows of one question under five reference draws, whose seeds no evaluation uses.
 
-    Returns: [m, F + 2]: centred features, the standardised grade, and the row's weight. A draw whose candidates' grades
-        don't vary has none.
+    Returns: [m, F + 2]: centred features, the standardised grade, and the row's weight. A draw
+        whose candidates' grades don't vary has none.
     """
     rows = [np.zeros((0, len(FEATURES) + len(KERNEL) * kernel + 2))]
     for draw in (draw_list(question, composition, seed=seed) for seed in _TRAINING_SEEDS):
@@ -41,9 +41,9 @@ def make_training_rows(
 def fit_scorer(rows: Iterable[NDArray[np.float64]]) -> Scorer:
     """Fit the weights by ridge regression of grades on features.
 
-    Features are centred and grades standardised inside each question and draw, and each draw weighs the same, so
-    that the fit serves what is reported: an average over questions of a correlation inside each. The ridge is chosen
-    by leave-one-out among 12 from 0.1 to 10,000.
+    Features are centred and grades standardised inside each question and draw, and each draw weighs
+    the same, so that the fit serves what is reported: an average over questions of a correlation
+    inside each. The ridge is chosen by leave-one-out among 12 from 0.1 to 10,000.
     Raises: ValueError when no question has two candidates of different grade.
     """
     from sklearn.linear_model import RidgeCV
@@ -61,13 +61,15 @@ def fit_scorer(rows: Iterable[NDArray[np.float64]]) -> Scorer:
 def fit_by_size(
     training: QuestionSet, dataset: QuestionSet, embedder: Embedder, *, sizes: Sequence[int], seeds: Iterable[int]
 ) -> pd.DataFrame:
-    """The judge's weights by number of training questions: 0 (the fixed weights), each of `sizes`, and all.
+    """The judge's weights by number of training questions: 0 (the fixed weights), each of `sizes`,
+    and all.
 
-    Under a seed the training questions have an order, by a hash of (seed, question), of which a size takes the first:
-    sizes are nested. Questions that no list leaves two candidates of different grade cannot teach and are not drawn.
-    A size that is not there outside every fold (`fit_apart`) is excluded.
-    Returns: a row for each size, seed and question of `dataset`: dataset, seed, question, trained_on (the size as text,
-        or "all"), FEATURES (the weights), signature.
+    Under a seed the training questions have an order, by a hash of (seed, question), of which a
+    size takes the first: sizes are nested. Questions that no list leaves two candidates of
+    different grade cannot teach and are not drawn. A size that is not there outside every fold
+    (`fit_apart`) is excluded.
+    Returns: a row for each size, seed and question of `dataset`: dataset, seed, question,
+        trained_on (the size as text, or "all"), FEATURES (the weights), signature.
     """
     grades = find_own_list(dataset.name)
     seeds = list(seeds)
@@ -91,9 +93,11 @@ Taught = Sequence[tuple[Question, NDArray[np.float64]]]  # training questions, e
 
 
 def fit_apart(taught: Taught, dataset: QuestionSet, *, count: int | None = None) -> dict[tuple[str, str], Scorer]:
-    """A scorer for each (dataset, question), fitted on the first `count` training questions, or all, outside its fold.
+    """A scorer for each (dataset, question), fitted on the first `count` training questions, or
+    all, outside its fold.
 
-    Folds depend on the question's text. Where no judged question is a training question, one scorer serves all.
+    Folds depend on the question's text. Where no judged question is a training question, one scorer
+    serves all.
     """
     folds = _find_unseen_folds(taught, dataset)
     scorers = {
@@ -104,7 +108,9 @@ def fit_apart(taught: Taught, dataset: QuestionSet, *, count: int | None = None)
 
 
 def _find_unseen_folds(taught: Taught, dataset: QuestionSet) -> list[int | None]:
-    """The fold that each judged question's scorer must not see; None where the two sets share no question."""
+    """The fold that each judged question's scorer must not see; None where the two sets share no
+    question.
+    """
     shared = {question.key for question, _ in taught} & {question.key for question in dataset.questions}
     return [find_fold(question) if shared else None for question in dataset.questions]
 
@@ -114,7 +120,8 @@ def _shuffle(taught: Taught, seed: int) -> Taught:
 
 
 def open_scorers(sets: Iterable[QuestionSet], embedder: Embedder) -> list[Scorer | dict[tuple[str, str], Scorer]]:
-    """The two embedded judges of these questions, with fixed weights and trained, as `judge_by_vectors` takes them.
+    """The two embedded judges of these questions, with fixed weights and trained, as
+    `judge_by_vectors` takes them.
 
     A question of ANTIQUE is judged by what was trained without its fold.
     """
@@ -137,10 +144,11 @@ def is_development(question: Question) -> bool:
 
 
 def describe_candidates(draws: pd.DataFrame, embedder: Embedder) -> pd.DataFrame:
-    """The features that the embedded judge sees of every candidate of every draw; weighted and summed, its score.
+    """The features that the embedded judge sees of every candidate of every draw; weighted and
+    summed, its score.
 
-    Returns: one row per candidate: the columns of `draws` but for `draw`, answer, grade, missing, and FEATURES, NaN for
-        a draw without candidates.
+    Returns: one row per candidate: the columns of `draws` but for `draw`, answer, grade, missing,
+        and FEATURES, NaN for a draw without candidates.
     """
     candidates = list_candidates(draws)
     rows = [describe_draw(draw, embedder)[1] for draw in draws.draw if draw.candidates]

@@ -23,9 +23,11 @@ _AUXILIARY = re.compile(
 
 
 def negate(text: str) -> str:
-    """Negate each sentence once: its first auxiliary gains or loses its "not", else a word becomes its opposite.
+    """Negate each sentence once: its first auxiliary gains or loses its "not", else a word becomes
+    its opposite.
 
-    A sentence without a word or number is dropped. Rules don't understand the text: a negated sentence may be true.
+    A sentence without a word or number is dropped. Rules don't understand the text: a negated
+    sentence may be true.
     """
     sentences = (part.strip() for part in SENTENCE_END.split(text))
     return " ".join(_negate_sentence(sentence) for sentence in sentences if re.search(r"\w", sentence))

@@ -1,7 +1,8 @@
-"""People's ratings of systems' answers, frame to frame: comparisons, rankings of the systems, agreement among raters.
+"""People's ratings of systems' answers, frame to frame: comparisons, rankings of the systems,
+agreement among raters.
 
-Everything starts from `QuestionSet.ratings`: a row for each rating, with the columns dataset, question, rater (a
-number), view (the rater's own), system and rating.
+Everything starts from `QuestionSet.ratings`: a row for each rating, with the columns dataset,
+question, rater (a number), view (the rater's own), system and rating.
 """
 
 from __future__ import annotations
@@ -26,13 +27,15 @@ RANK_METHODS: tuple[Coefficient, ...] = ("spearman", "kendall")
 
 
 def compare_answers(ratings: pd.DataFrame) -> pd.DataFrame:
-    """Every two answers that one rater rated on one question: the higher rating is preferred, equal ratings tie.
+    """Every two answers that one rater rated on one question: the higher rating is preferred, equal
+    ratings tie.
 
-    Returns: dataset, question, rater, left, right (systems), outcome (1 left is preferred, 0 right, 0.5 a tie), rater
-        by rater, each in the order of the questions.
+    Returns: dataset, question, rater, left, right (systems), outcome (1 left is preferred, 0 right,
+        0.5 a tie), rater by rater, each in the order of the questions.
     Raises: ValueError for a dataset without ratings.
-    Source: DebateQA, section B.1.1: all 10 pairs of five answers to a question. Differs from: its annotators were
-        asked for each pair, so that their preferences can be cyclic; preferences from ratings can't.
+    Source: DebateQA, section B.1.1: all 10 pairs of five answers to a question. Differs from: its
+        annotators were asked for each pair, so that their preferences can be cyclic; preferences
+        from ratings can't.
     """
     if ratings.empty:
         raise ValueError("the dataset has no ratings by people; use overton, or a dataset of the same shape")
@@ -48,12 +51,13 @@ def compare_answers(ratings: pd.DataFrame) -> pd.DataFrame:
 def rank_systems(
     comparisons: pd.DataFrame, rule: RatingRule, *, by: Sequence[str] = (), orders: int = ORDERS
 ) -> pd.DataFrame:
-    """The strength of every system by Elo or Bradley-Terry, from all comparisons or from those of each group.
+    """The strength of every system by Elo or Bradley-Terry, from all comparisons or from those of
+    each group.
 
-    Args: comparisons: as `compare_answers` gives them; by: the columns that make a group; orders: shuffles of the
-        comparisons over which Elo is averaged.
-    Returns: the columns of `by`, system, strength: in Elo points, or in nats. A system that is not compared in a group
-        has no row; Bradley-Terry's prior counts all systems of the frame.
+    Args: comparisons: as `compare_answers` gives them; by: the columns that make a group; orders:
+        shuffles of the comparisons over which Elo is averaged.
+    Returns: the columns of `by`, system, strength: in Elo points, or in nats. A system that is not
+        compared in a group has no row; Bradley-Terry's prior counts all systems of the frame.
     Source: DebateQA, section 5.1; `rate_elo`, `rate_bradley_terry`.
     """
     systems = _list_systems(comparisons)
@@ -68,9 +72,11 @@ def rank_systems(
 def resample_rankings(
     comparisons: pd.DataFrame, rule: RatingRule, *, over: str, resamples: int, seed: int = 0, orders: int = ORDERS
 ) -> pd.DataFrame:
-    """The ranking by all comparisons under resamples of `over`, each of which brings all its comparisons along.
+    """The ranking by all comparisons under resamples of `over`, each of which brings all its
+    comparisons along.
 
-    Args: over: the column of what was drawn independently; orders: shuffles over which each resample's Elo is averaged.
+    Args: over: the column of what was drawn independently; orders: shuffles over which each
+        resample's Elo is averaged.
     Returns: resample (from 1), system, strength.
     """
     systems = _list_systems(comparisons)
@@ -102,12 +108,13 @@ def rate_elo(
 ) -> NDArray[np.float64]:  # fmt: skip
     """Online Elo, averaged over shuffled orders of the comparisons.
 
-    After each comparison R_left += k (o - e), R_right -= k (o - e), with o its outcome and
-    e = 1 / (1 + 10^((R_right - R_left) / 400)). All start at 1,000. Later comparisons weigh more, so the order matters:
-    the mean over `orders` seeded shuffles is given, or with orders=0 the rating in the order given.
+    After each comparison R_left += k (o - e), R_right -= k (o - e), with o its outcome and e = 1 /
+    (1 + 10^((R_right - R_left) / 400)). All start at 1,000. Later comparisons weigh more, so the
+    order matters: the mean over `orders` seeded shuffles is given, or with orders=0 the rating in
+    the order given.
 
-    Args: comparisons: left, right and outcome, as `compare_answers`; systems: all that are rated, S; weights: [M], how
-        often each comparison counts; default once.
+    Args: comparisons: left, right and outcome, as `compare_answers`; systems: all that are rated,
+        S; weights: [M], how often each comparison counts; default once.
     Returns: ratings, [S], in Elo points; a system without comparisons keeps 1,000.
     Source: Elo (1978) by evalica. Differs from: DebateQA, which names neither step nor order.
     """
@@ -128,12 +135,13 @@ def rate_bradley_terry(
 ) -> NDArray[np.float64]:
     """Log-strengths b of the Bradley-Terry model, P(i is preferred to j) = e^b_i / (e^b_i + e^b_j).
 
-    Maximum likelihood with a tie as half a win for each side. A system that always wins has no finite strength, so
-    `prior` ties are added between every two systems.
+    Maximum likelihood with a tie as half a win for each side. A system that always wins has no
+    finite strength, so `prior` ties are added between every two systems.
 
-    Args: comparisons, systems, weights: as `rate_elo`; prior: 0 only where every system has won against, and lost to,
-        each other one, directly or through others.
-    Returns: b, [S], in nats, with mean 0. Equal records give equal strengths. With no comparison and a prior, all 0.
+    Args: comparisons, systems, weights: as `rate_elo`; prior: 0 only where every system has won
+        against, and lost to, each other one, directly or through others.
+    Returns: b, [S], in nats, with mean 0. Equal records give equal strengths. With no comparison
+        and a prior, all 0.
     Source: Bradley and Terry (1952), by evalica. Differs from: evalica's, which has no prior.
     """
     from evalica import Winner, bradley_terry
@@ -155,7 +163,8 @@ def rate_bradley_terry(
 
 
 def measure_alpha(ratings: pd.DataFrame, *, resamples: int, seed: int = 0) -> pd.DataFrame:
-    """Krippendorff's alpha of the ratings of all answers, ordinal, with its 95 % interval over groups of raters.
+    """Krippendorff's alpha of the ratings of all answers, ordinal, with its 95 % interval over
+    groups of raters.
 
     Returns: one row: statistic `alpha_ordinal`, value, low, high, n (ratings), resampled, dropped.
     Source: `measure_krippendorff_alpha`; `group_raters`.
@@ -175,13 +184,15 @@ def measure_alpha(ratings: pd.DataFrame, *, resamples: int, seed: int = 0) -> pd
 
 
 def measure_krippendorff_alpha(ratings: ArrayLike) -> float:
-    """Krippendorff's ordinal alpha = 1 - D_o / D_e, the disagreement observed over that expected by chance.
+    """Krippendorff's ordinal alpha = 1 - D_o / D_e, the disagreement observed over that expected by
+    chance.
 
     Two values differ by the ratings that lie between them.
 
     Args: ratings: [raters, items], NaN for missing.
     Returns: alpha, 1 at most; NaN with no item that two raters rated, or all of these values equal.
-    Source: Krippendorff (2018), by evalica. Differs from: it, which gives 1 where all values are equal; here NaN.
+    Source: Krippendorff (2018), by evalica. Differs from: it, which gives 1 where all values are
+        equal; here NaN.
     """
     from evalica import alpha
 
@@ -195,11 +206,13 @@ def measure_krippendorff_alpha(ratings: ArrayLike) -> float:
 def measure_kappa(labels: pd.DataFrame, column: str, *, items: Sequence[str]) -> pd.DataFrame:
     """Fleiss' kappa of labels, which needs equally many of each item.
 
-    Args: labels: one row per label, in the column `column`; items: the columns that name what is labelled.
-    Returns: one row: statistic `fleiss_kappa`, value (NaN with one rater an item), n (items that the usual number of
-        raters labelled), dropped (items that another number labelled), signature.
-    Source: Fleiss (1971), by statsmodels. Differs from: it gives NaN with a warning where all labels are the same, as
-        nothing could disagree; here without one.
+    Args: labels: one row per label, in the column `column`; items: the columns that name what is
+        labelled.
+    Returns: one row: statistic `fleiss_kappa`, value (NaN with one rater an item), n (items that
+        the usual number of raters labelled), dropped (items that another number labelled),
+        signature.
+    Source: Fleiss (1971), by statsmodels. Differs from: it gives NaN with a warning where all
+        labels are the same, as nothing could disagree; here without one.
     """
     from statsmodels.stats.inter_rater import aggregate_raters, fleiss_kappa
 
@@ -214,11 +227,14 @@ def measure_kappa(labels: pd.DataFrame, column: str, *, items: Sequence[str]) ->
 
 
 def correlate_halves(ratings: pd.DataFrame, *, splits: int = 50, seed: int = 0) -> pd.DataFrame:
-    """How well one random half of the raters agrees with the other: correlations of their mean ratings.
+    """How well one random half of the raters agrees with the other: correlations of their mean
+    ratings.
 
-    Inside each question and then averaged (`level` "question"), and of the systems' means ("system"), averaged over
-    seeded splits. A half is noisier than all raters, so that a metric can be above it.
-    Returns: level, statistic (spearman, kendall), value, spread (standard deviation over splits), n (splits), dropped.
+    Inside each question and then averaged (`level` "question"), and of the systems' means
+    ("system"), averaged over seeded splits. A half is noisier than all raters, so that a metric can
+    be above it.
+    Returns: level, statistic (spearman, kendall), value, spread (standard deviation over splits), n
+        (splits), dropped.
     """
     generator = np.random.default_rng(seed)
     raters = np.unique(ratings.rater)
@@ -260,6 +276,8 @@ def group_raters(ratings: pd.DataFrame) -> pd.Series:
 
 
 def add_groups(measurements: pd.DataFrame, ratings: pd.DataFrame) -> pd.DataFrame:
-    """Measurements of questions with the column `group`: the number of the raters who share them, as `group_raters`."""
+    """Measurements of questions with the column `group`: the number of the raters who share them,
+    as `group_raters`.
+    """
     group = ratings.rater.map(group_raters(ratings)).groupby(ratings.question).first()
     return measurements.assign(group=measurements.question.map(group))

@@ -1,4 +1,6 @@
-"""Orders of systems under resamples of the questions, and how alike two ways of measuring order them."""
+"""Orders of systems under resamples of the questions, and how alike two ways of measuring order
+them.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +17,19 @@ from nfqa.metrics.statistics import average, correlate, describe_interval, itera
 def compare_rankings(
     scores: pd.DataFrame, *, by: Sequence[str], over: str = "question", resamples: int = 10_000, seed: int = 0
 ) -> pd.DataFrame:
-    """Kendall's tau between every two ways of measuring: of the order of systems, and of the answers to a question.
+    """Kendall's tau between every two ways of measuring: of the order of systems, and of the
+    answers to a question.
 
-    Systems are ordered by their means over questions, whose interval comes from resamples of `over`; answers are
-    ordered within each question, and tau is averaged over questions. Several answers of a system to one question count
-    as their mean.
+    Systems are ordered by their means over questions, whose interval comes from resamples of
+    `over`; answers are ordered within each question, and tau is averaged over questions. Several
+    answers of a system to one question count as their mean.
 
-    Args: scores: question, `over`, system, score, answer (where a system has several) and those of `by`; by: the
-        columns that distinguish ways, such as evaluator; over: what was drawn independently;
-        resamples, seed: of the 95 % intervals.
-    Returns: a row for each pair and `of` ("systems", "answers"): the columns of `by`, `against_` each for the second
-        way, statistic ("kendall"), value, low, high, n (systems, or questions), dropped, dropped_because.
+    Args: scores: question, `over`, system, score, answer (where a system has several) and those of
+        `by`; by: the columns that distinguish ways, such as evaluator; over: what was drawn
+        independently; resamples, seed: of the 95 % intervals.
+    Returns: a row for each pair and `of` ("systems", "answers"): the columns of `by`, `against_`
+        each for the second way, statistic ("kendall"), value, low, high, n (systems, or questions),
+        dropped, dropped_because.
     Raises: ValueError for fewer than two ways.
     """
     ways = scores[list(by)].drop_duplicates().to_dict("records")
@@ -65,14 +69,16 @@ def resample_means(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Each system's mean as measured and in resamples of the questions: what places of systems are found from.
+    """Each system's mean as measured and in resamples of the questions: what places of systems are
+    found from.
 
-    Args: scores: `over`, `system`, `score` and those of `by`; by: one or more conditions, each group of which has its
-        own means, of nine decimals, so that equal ones tie; over, within: as `average`. All groups and systems are
-        resampled alike.
-    Returns: the columns of `by`, `resample` (0: as measured), `system`, `mean` over those of `over` with a score (NaN
-        without any) and `units`, how many are drawn from.
-    Raises: ValueError for a missing column, or two scores of one of `over` (or `within`) and system in a group.
+    Args: scores: `over`, `system`, `score` and those of `by`; by: one or more conditions, each
+        group of which has its own means, of nine decimals, so that equal ones tie; over, within: as
+        `average`. All groups and systems are resampled alike.
+    Returns: the columns of `by`, `resample` (0: as measured), `system`, `mean` over those of `over`
+        with a score (NaN without any) and `units`, how many are drawn from.
+    Raises: ValueError for a missing column, or two scores of one of `over` (or `within`) and system
+        in a group.
     """
     require_columns(scores, [*by, over, "system", "score"])
     index = scores[over].drop_duplicates()
@@ -92,12 +98,13 @@ def resample_means(
 
 
 def find_intervals(draws: pd.DataFrame, *, over: str = "question") -> pd.DataFrame:
-    """Values of statistics that were computed in each resample, with 95 % intervals by expanded percentiles.
+    """Values of statistics that were computed in each resample, with 95 % intervals by expanded
+    percentiles.
 
-    Args: draws: `resample` (0: as measured), `measured`, `units` (how many were drawn from), `n` (optional, as many)
-        and conditions; over: what was drawn.
-    Returns: the conditions in order of first appearance, value, low, high, n, resampled. Resamples without a value are
-        excluded.
+    Args: draws: `resample` (0: as measured), `measured`, `units` (how many were drawn from), `n`
+        (optional, as many) and conditions; over: what was drawn.
+    Returns: the conditions in order of first appearance, value, low, high, n, resampled. Resamples
+        without a value are excluded.
     Source: `nfqa.kernels.intervals.find_interval`.
     """
     conditions = [name for name in draws if name not in ("resample", "measured", "units", "n")]

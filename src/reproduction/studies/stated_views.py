@@ -1,4 +1,6 @@
-"""Claims with people's wordings of points of view: pairs of a text and a view that it states or not, and draws."""
+"""Claims with people's wordings of points of view: pairs of a text and a view that it states or
+not, and draws.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,17 @@ from nfqa.metrics.references import Draw, hash_name
 
 
 def is_held_out(claim: str) -> bool:
-    """Whether a claim is one of the half, by a hash, that coverage is measured on and never trained on."""
+    """Whether a claim is one of the half, by a hash, that coverage is measured on and never trained
+    on.
+    """
     return Question(claim).key % 2 == 0
 
 
 def keep_apart(claims: pd.DataFrame, wordings: pd.DataFrame) -> pd.DataFrame:
     """The claims of which no two share a wording, so that each was drawn by itself.
 
-    Args: claims, wordings: as `pair_wordings`. Returns: rows of `claims`, those kept that come first by a hash.
+    Args: claims, wordings: as `pair_wordings`. Returns: rows of `claims`, those kept that come
+        first by a hash.
     """
     texts = wordings.set_index("wording").text
     used = set[str]()
@@ -33,16 +38,20 @@ def keep_apart(claims: pd.DataFrame, wordings: pd.DataFrame) -> pd.DataFrame:
 
 
 def pair_wordings(claims: pd.DataFrame, wordings: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
-    """Answers and points of view out of wordings that people gave to the same and to other points of view on a claim.
+    """Answers and points of view out of wordings that people gave to the same and to other points
+    of view on a claim.
 
-    Of a claim, one point of view with two wordings or more and one other are drawn: a wording of the first is the
-    answer, another wording of it the view that is stated, and a wording of the other the view that is not (`changed` is
-    "view"). In a third pair that wording is the answer in place of the first ("answer"): the view is not stated there.
+    Of a claim, one point of view with two wordings or more and one other are drawn: a wording of
+    the first is the answer, another wording of it the view that is stated, and a wording of the
+    other the view that is not (`changed` is "view"). In a third pair that wording is the answer in
+    place of the first ("answer"): the view is not stated there.
 
-    Args: claims: dataset, question, views (stance and wordings' ids of each); wordings: wording, text.
-    Returns: dataset, question, text (the answer), point_of_view, stated, changed ("" where stated), stance (whether the
-        other view's is the "same" or "opposite"): three rows a claim, claims and draws in the order of a hash of their
-        text. A claim without such points of view has none.
+    Args: claims: dataset, question, views (stance and wordings' ids of each); wordings: wording,
+        text.
+    Returns: dataset, question, text (the answer), point_of_view, stated, changed ("" where stated),
+        stance (whether the other view's is the "same" or "opposite"): three rows a claim, claims
+        and draws in the order of a hash of their text. A claim without such points of view has
+        none.
     """
     rows = []
     for question, dataset, _, views in _read_views(claims, wordings, seed):
@@ -57,17 +66,19 @@ def pair_wordings(claims: pd.DataFrame, wordings: pd.DataFrame, *, seed: int = 0
 
 
 def draw_wordings(claims: pd.DataFrame, wordings: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
-    """A reference for each claim out of people's wordings, and candidates: a paraphrase, other views, unrelated texts.
+    """A reference for each claim out of people's wordings, and candidates: a paraphrase, other
+    views, unrelated texts.
 
-    Of a claim, one point of view with two wordings or more is drawn. One wording of it is the reference of grade 3,
-    another the candidate "paraphrase"; "same_stance" and "opposite_stance" are wordings of other points of view. To
-    each of these belongs an unrelated text ("paraphrase_unrelated" ...) of as many words, or as near as there is: a
-    wording on a claim that shares no topic with this one. A further one is the reference of grade 0.
+    Of a claim, one point of view with two wordings or more is drawn. One wording of it is the
+    reference of grade 3, another the candidate "paraphrase"; "same_stance" and "opposite_stance"
+    are wordings of other points of view. To each of these belongs an unrelated text
+    ("paraphrase_unrelated" ...) of as many words, or as near as there is: a wording on a claim that
+    shares no topic with this one. A further one is the reference of grade 0.
 
-    Args: claims: dataset, question, topics, views; wordings: wording, text. A claim without topics is excluded, as is
-        one that lacks any of the views.
-    Returns: dataset, question, draw (of `nfqa.metrics.references`), claims and draws in the order of a hash of their
-        text.
+    Args: claims: dataset, question, topics, views; wordings: wording, text. A claim without topics
+        is excluded, as is one that lacks any of the views.
+    Returns: dataset, question, draw (of `nfqa.metrics.references`), claims and draws in the order
+        of a hash of their text.
     """
     read = _read_views(claims[claims.topics != ""], wordings, seed)
     topics_by_text: dict[str, set[str]] = {}
@@ -93,7 +104,9 @@ def draw_wordings(claims: pd.DataFrame, wordings: pd.DataFrame, *, seed: int = 0
 
 
 def _read_views(claims: pd.DataFrame, wordings: pd.DataFrame, seed: int) -> list[tuple[str, str, set[str], list[Any]]]:
-    """Question, dataset, topics and views (stance, distinct texts) of each claim, all in the order of a hash."""
+    """Question, dataset, topics and views (stance, distinct texts) of each claim, all in the order
+    of a hash.
+    """
     texts = wordings.set_index("wording").text
     rows = []
     for question, claim in claims.drop_duplicates("question").set_index("question").iterrows():
@@ -105,7 +118,9 @@ def _read_views(claims: pd.DataFrame, wordings: pd.DataFrame, seed: int) -> list
 def _list_choices(
     question: str, views: Sequence[tuple[str, list[str]]], seed: int
 ) -> Iterator[tuple[list[str], list[tuple[str, str]]]]:
-    """The texts of each view of two or more, and of each view without these: same or opposite stance, and a text."""
+    """The texts of each view of two or more, and of each view without these: same or opposite
+    stance, and a text.
+    """
     for stance, texts in _shuffle(seed, question, (view for view in views if len(view[1]) > 1)):
         others = [view for view in _shuffle(seed, question, views) if not {*view[1]} & {*texts}]
         yield texts, [("same" if side == stance else "opposite", other[0]) for side, other in others]

@@ -1,4 +1,6 @@
-"""What the task nfqa_debatable of lm-evaluation-harness calls: its questions, and the scores of a model's answer."""
+"""What the task nfqa_debatable of lm-evaluation-harness calls: its questions, and the scores of a
+model's answer.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ def load_questions(
     """A file of questions as DebateQA releases them, as the split "test".
 
     Arguments come from the harness's `--metadata`; those of its own are passed over.
-    Raises: ValueError where no file is named, naming file, line and field for what doesn't fit, where an embedded judge
-        is named, or where SmolLM2 is to score and is not installed.
+    Raises: ValueError where no file is named, naming file, line and field for what doesn't fit,
+        where an embedded judge is named, or where SmolLM2 is to score and is not installed.
     """
     if "reader" in others:
         raise ValueError("the metadata name a reader; what reads answers is called judge")
