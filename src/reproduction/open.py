@@ -202,6 +202,20 @@ class Lab(Roles):
         table = mark_stand_ins(self.paper, self.name, table)
         return read_values(StringIO(table.to_csv(index=False)))  # exactly what a reader of the file will see
 
+    def show(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Values to read: in words the conditions in which the rows differ, the value with its
+        interval, and n.
+        """
+        import pandas as pd
+
+        from reproduction.compare import say_conditions
+        from reproduction.values import name_keys, write_numbers
+
+        differing = [name for name in name_keys(rows) if len(rows[name].unique()) > 1]
+        words = [say_conditions(self.paper, row) for row in rows[differing].to_dict("records")]
+        counts = rows.n.astype(object).where(rows.n.notna(), "")
+        return pd.DataFrame({"of": words, "value": write_numbers(rows).array, "n": counts.array})
+
     def beside_paper(self, table: pd.DataFrame) -> Styler:
         """The table in the paper's own shape: the measured value and its interval above the
         published one.
