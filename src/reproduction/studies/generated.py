@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 Truth = Literal["one", "none"]
 GRADES = COMPOSITIONS["r3210"]
-LONGEST = 2_048  # tokens of a reply: three answers of a paragraph or two each, in any tokenizer
 
 # Brackets and stars that models put around a heading are passed over, but never without end: no input makes it slow.
 _HEADING = re.compile(
@@ -32,14 +31,19 @@ _HEADING = re.compile(
 
 
 def write_references(
-    sets: Iterable[QuestionSet], *, truth: Truth, seeds: Iterable[int], generators: Sequence[Asker], prompts: PromptSet
+    sets: Iterable[QuestionSet],
+    *,
+    truth: Truth,
+    seeds: Iterable[int],
+    generators: Sequence[Asker],
+    prompts: PromptSet,
+    longest: int = 2_048,
 ) -> pd.DataFrame:
     """Reference lists that language models write, of every question under every seed, as
     `write_lists` gives them.
 
-    A reply may have LONGEST tokens, whatever the generators' decoding says.
-
-    Args: truth: "one" known answer, or "none".
+    Args: truth: "one" known answer, or "none"; longest: tokens of a reply, whatever the generators'
+        decoding says; 2,048 hold three answers of a paragraph or two each, in any tokenizer.
     Returns: one row per draw: dataset, seed, question, draw, references ("written"), signature,
         which names generators, prompts and decoding. Without a generator there are only the
         candidates: a draw has no references, and the column is "".
@@ -47,7 +51,7 @@ def write_references(
     """
     if truth not in get_args(Truth):
         raise ValueError(f"truth is {truth!r}; expected 'one' (1GT) or 'none' (0GT)")
-    writers = [asker.with_decoding(replace(asker.decoding, max_tokens=LONGEST)) for asker in generators]
+    writers = [asker.with_decoding(replace(asker.decoding, max_tokens=longest)) for asker in generators]
 
     def draw_all(dataset: QuestionSet, seed: int) -> list[Draw]:
         return write_lists(dataset.questions, writers, prompts, truth=truth, seed=seed)
