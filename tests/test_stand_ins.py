@@ -56,7 +56,7 @@ def test_series_lie_beside_each_other_in_a_row_and_panels_may_be_stacked_with_th
     assert (heights[0] < [0, 1]).all()
     assert (heights[1] > [0, 1]).all()
     assert [line.get_color() for line in axes.lines] == [*PALETTE[:2]]
-    above, below = draw_intervals(ROWS[[True, False, True, True]], stacked=True).axes
+    above, below = draw_intervals(ROWS[[True, False, True, True]], columns=1).axes
     assert [len(axes.get_yticks()) for axes in (above, below)] == [1, 2]
 
 

@@ -66,8 +66,8 @@ def subplots(*shape: int, **options: Any) -> tuple[Figure, Any]:
 
 def draw_intervals(
     rows: pd.DataFrame, *, y: str = "label", panel: str = "panel", by: str = "origin", order: Sequence[str] = (),
-    line: float | Mapping[str, float] | None = None, stacked: bool = False, xlabel: str = "", width: float = 6.4,
-    **options: Any,
+    line: float | Mapping[str, float] | None = None, columns: int = 0, xlabel: str = "", width: float = 6.4,
+    wrap: int = 28, **options: Any,
 ) -> Figure:  # fmt: skip
     """Values as dots with their 95 % intervals: a row per label, a panel per measure, hollow
     diamonds for the paper's.
@@ -75,8 +75,9 @@ def draw_intervals(
     Args: rows: value, low, high and, where there are any, published; y, panel: columns of words;
         by: a column whose words have a colour and shape each, side by side in a row; order: the
         labels from the top, by default as they come; line: where a dashed line stands, in every
-        panel or in those named; stacked: panels one below the other, each with its own labels;
-        xlabel: below them all, before what the intervals are over; options: for `subplots`.
+        panel or in those named; columns: of panels, by default all side by side; with one, each has
+        its own labels; xlabel: below them all, before what the intervals are over; width: inches;
+        wrap: characters of a label before it is broken; options: for `subplots`.
     """
     every = list(dict.fromkeys(order or rows[y]))
     series = list(dict.fromkeys(rows[by].dropna()))
@@ -90,16 +91,21 @@ def draw_intervals(
     rows["lane"] = 0.6 * ((lane.rank(method="dense") - 0.5) / lane.transform("nunique") - 0.5)
     lanes = max(int(lane.nunique().max()), 1)
     panels = dict(list(rows.groupby("panel", sort=False)))
-    labels = {title: [each for each in every if not stacked or each in set(part[y])] for title, part in panels.items()}
-    words = {label: textwrap.fill(str(label), 28) for label in every}
+    labels = {title: [each for each in every if columns != 1 or each in set(part[y])] for title, part in panels.items()}
+    words = {label: textwrap.fill(str(label), wrap) for label in every}
     room = {label: max(0.23 + 0.13 * text.count("\n"), 0.06 + 0.12 * lanes) for label, text in words.items()}
     heights = [sum(room[label] for label in part) for part in labels.values()]
-    shape: dict[str, Any] = {"figsize": (width, 1.1 + max(heights)), "ncols": len(panels), "sharey": True}
-    if stacked:
-        size = (width, 0.7 + 0.4 * len(panels) + sum(heights))
-        shape = {"figsize": size, "nrows": len(panels), "height_ratios": heights}
-    figure, grid = subplots(squeeze=False, **shape | options)
-    for axes, (title, inside) in zip(grid.flat, panels.items(), strict=True):
+    side_by_side = columns or len(panels)
+    lines = -(-len(panels) // side_by_side)
+    if columns == 1:
+        size = (width, 0.7 + 0.4 * lines + sum(heights))
+        shape: dict[str, Any] = {"figsize": size, "height_ratios": heights}
+    else:
+        shape = {"figsize": (width, 0.7 + lines * (0.4 + max(heights))), "sharey": True}
+    figure, grid = subplots(lines, side_by_side, squeeze=False, **shape | options)
+    for axes in grid.flat[len(panels) :]:
+        axes.set_axis_off()
+    for axes, (title, inside) in zip(grid.flat, panels.items(), strict=False):
         inside = inside.assign(place=inside[y].map(labels[title].index) + inside.lane.fillna(0))
         for name in series:
             part = inside[inside[by] == name]
@@ -115,14 +121,15 @@ def draw_intervals(
             axes.axvline(line[title] if isinstance(line, Mapping) else line, color=RULE, lw=1, ls="--")
         axes.set_yticks(range(len(labels[title])), [words[each] for each in labels[title]])
         axes.set(ylim=(len(labels[title]) - 0.5, -0.5))
-        axes.set_title(title, fontsize=9 if len(panels) < 4 else 8)
+        shown = textwrap.fill(title, 90 // columns) if columns > 1 else title
+        axes.set_title(shown, fontsize=9 if len(panels) < 4 else 8)
         axes.locator_params(axis="x", nbins=5)
         axes.grid(axis="y", visible=False)
     pairs = [axes.get_legend_handles_labels() for axes in grid.flat]
     legend = {label: handle for handles, names in pairs for handle, label in zip(handles, names, strict=True)}
     if len(legend) > 1 or by == "origin":
-        columns = 4 if len("".join(legend)) < 100 else 2
-        figure.legend(legend.values(), legend.keys(), loc="outside upper right", ncols=columns)
+        across = 4 if len("".join(legend)) < 100 else 2
+        figure.legend(legend.values(), legend.keys(), loc="outside upper right", ncols=across)
     figure.supxlabel("; ".join(filter(None, [xlabel, say_units(rows)])), fontsize=8)
     return figure
 
