@@ -13,7 +13,7 @@ import nbformat
 import pandas as pd
 import pytest
 from conftest import Checkout, copy_project
-from notebook_cells import run_all_here, run_here
+from notebook_cells import run_here
 from pyarrow import parquet
 from tiny_models import SENTENCES
 
@@ -28,7 +28,7 @@ from nfqa.models.evaluator import Evaluator
 from nfqa.models.pretrained import Pretrained
 from nfqa.models.restated import Restated
 from nfqa.models.roles import parse_role
-from reproduction import execute, runner
+from reproduction import runner
 from reproduction.judging import open_journal
 from reproduction.place import find_cache
 from tools.verdicts import list_losses, main, merge_rows, write_rows
@@ -255,8 +255,7 @@ def judged(checkout: Checkout, folders: dict[str, Path], monkeypatch: pytest.Mon
     nbformat.write(notebook, path)
     roles = dict.fromkeys(("JUDGE", "GENERATOR", "EVALUATOR"), f"path:{folders['llama']}")
     checkout.environment |= roles | {"READING": "logits", "DECODING": "greedy", "PROMPTS": "own"}
-    monkeypatch.setattr(execute, "execute_notebook", run_here)
-    monkeypatch.setattr(runner, "run_notebooks", run_all_here)
+    monkeypatch.setattr(runner, "execute_notebook", run_here)
     done = checkout.run("run", "made_up/first")
     assert done.returncode == 0, done.stdout + done.stderr
     for words in ("export data/verdicts/m.parquet", "export-losses data/losses/m.parquet"):

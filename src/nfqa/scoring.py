@@ -5,6 +5,8 @@ Ray's workers.
 from __future__ import annotations
 
 import os
+import signal
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -275,7 +277,10 @@ def _run_ray(job: Job, todo: Iterable[_Work], address: str) -> Iterator[Outcome]
     import ray
 
     if not ray.is_initialized():
+        handler = signal.getsignal(signal.SIGTERM)
         ray.init(address or None, log_to_driver=False, include_dashboard=False)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)  # Ray's own says nothing of what is saved
     resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
     kind = "GPU" if resources.get("GPU") else "CPU"
     needs: dict[str, Any] = {f"num_{kind.lower()}s": 1}
