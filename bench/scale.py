@@ -83,10 +83,12 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"{machine['cpu']}, {machine['cores']} cores, Python {machine['python']}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        whole = write_answers(folder / "whole.jsonl", 4 * ANSWERS // scale, 100)
+        whole = write_answers(folder / "whole.jsonl", max(4 * ANSWERS // scale, 3_000), 100)
         found: dict[str, Any] = {}
         for method, count in COUNTS.items():
-            file = write_answers(folder / f"{method}.jsonl", count // scale, 100, views=method == "pd")
+            file = write_answers(
+                folder / f"{method}.jsonl", max(count // scale, PER_QUESTION), 100, views=method == "pd"
+            )
             found[method] = run(file, method) | {"answers": count // scale}
             print(f"{method}: {count // scale:,} answers of 100 words in {found[method]['seconds']:.0f} s")
         found["memory"] = []

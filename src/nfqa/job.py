@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -140,14 +141,14 @@ class Job:
             return ["embedded_judge" if self.has_embedded_judge else "listwise"]
         return list(METHODS[method].labels)
 
-    def read_chunks(self, skipped: list[str]) -> Iterator[QuestionSet]:
+    def read_chunks(self, skipped: list[str], counts: Counter[str]) -> Iterator[QuestionSet]:
         """The file's questions, a hundred at a time.
 
         Args: skipped: takes what is wrong with each line that is skipped; without `skip_bad` the
-            first is refused.
+            first is refused. counts: takes what was corrected or is odd, by name.
         """
         taken = skipped if self.skip_bad else None
-        return read_chunks(self.path, QUESTIONS_AT_ONCE, questions=self.questions or "", skipped=taken)
+        return read_chunks(self.path, QUESTIONS_AT_ONCE, questions=self.questions or "", skipped=taken, counts=counts)
 
     def find_part(self, method: str, chunk: str, *, unsettled: bool = False) -> Path:
         """The file that keeps the scores of a chunk, by its sha256, by one method.

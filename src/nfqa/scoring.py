@@ -5,11 +5,12 @@ Ray's workers.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -22,12 +23,13 @@ from tqdm import tqdm
 from nfqa import functions
 from nfqa.files.answers import LACKS, say_expected
 from nfqa.files.code import is_refusal
+from nfqa.files.kinds import find_kind
 from nfqa.files.paths import lock_file, refuse_edited, start_outputs, write_atomically, write_output
 from nfqa.files.records import QuestionSet
 from nfqa.files.tables import escape_formula
 from nfqa.job import LABELS, METHODS, TABLES, Job
-from nfqa.judge.asking import Tally, merge_tallies
-from nfqa.kernels.texts import name_lack
+from nfqa.judge.asking import Tally
+from nfqa.kernels.texts import name_lack, replace_surrogates
 from nfqa.models.chat import UNSETTLED
 from nfqa.models.roles import SMOLLM2, is_installed
 from nfqa.opening import open_embedder, open_evaluator, open_judge
@@ -45,9 +47,11 @@ _TEXTS = (
 )  # fmt: skip
 _NUMBERS = {"grade": "float", "score": "float", "rank": "Int64", "probability": "float"}
 _MOST_ROWS = 100_000  # of scores.csv; scores.parquet holds all
-_TRIED = 16  # questions, to tell how long all will take
-_WRITTEN = 12  # tokens that a judge writes, about: a bare verdict
+_SAMPLE_SIZE = 16  # questions, to tell how long all will take
+_REPLY_TOKENS = 12  # about what a judge writes: a bare verdict
 _RESUME = "run the same command to resume"
+_TRIES = 5  # of a chunk whose worker dies
+_OF_A_LINE = re.compile(r", (line|row) \d+: ")
 _Work = tuple[QuestionSet, list[str]]  # a chunk and the methods that it lacks
 
 
@@ -90,7 +94,7 @@ class Worker:
         """Score a chunk by some methods, and keep each table. What is wrong is returned, as Ray
         would wrap it.
         """
-        frames = functions.read(replace(chunk, warnings={}))  # how texts were changed is said of the whole file
+        frames = functions.read(chunk)  # how texts were changed is said of the whole file, in `_copy_scores`
         try:
             for method in methods:
                 self._note(method, 0)
@@ -112,15 +116,18 @@ class Worker:
         import pandas as pd
 
         from nfqa.metrics.flags import add_flags
+        from nfqa.metrics.grades import order_by_answer
 
         needs = METHODS[method].needs
-        if frames.readable.empty or getattr(frames, needs).empty:
+        if frames.has(needs):
+            scores = self._score(method, frames)
+        else:
             reasons = frames.answers.text.map(name_lack).map(LACKS).fillna(f"needs {needs}")
             bare = add_flags(frames.answers.assign(missing=reasons), frames.flags)
             scores = pd.concat(bare.assign(metric=name) for name in self.job.list_metrics(method))
-        else:
-            scores = self._score(method, frames)
-        scores = scores.reset_index(drop=True)
+        unscored = scores.missing.isin([*LACKS.values(), f"needs {needs}"])
+        scores["signature"] = scores.reindex(columns=["signature"]).signature.mask(unscored, "")
+        scores = order_by_answer(scores, frames.answers)
         scores["question_text"] = scores.question.map(frames.texts_by_name)
         texts = scores.reindex(columns=_TEXTS).astype(object).fillna("").astype(str)
         return texts.join(scores.reindex(columns=[*_NUMBERS]).astype(_NUMBERS))
@@ -166,7 +173,7 @@ class Worker:
     def tally(self) -> Tally:
         """What language models were asked, or, dry, would be."""
         asker = getattr(self.__dict__.get("judge"), "asker", None)
-        return merge_tallies([asker.tally] if asker else [])
+        return replace(asker.tally) if asker else Tally()  # a copy: the next call counts on
 
     def forget(self) -> None:
         """Let go of what was kept of the texts, so that memory stays flat; the models stay."""
@@ -209,11 +216,14 @@ def survey_file(job: Job) -> Survey:
     """
     survey = Survey([], Counter(), [])
     try:
-        for chunk in job.read_chunks(survey.skipped):
-            survey.counts.update(chunk.warnings)
+        for chunk in job.read_chunks(survey.skipped, survey.counts):
             survey.chunks.append((chunk.sha256, len(chunk.questions)))
     except ValueError as error:
-        raise ValueError(f"{error}. Correct the line, or skip it with --skip-bad, and {_RESUME}.") from None
+        if not _OF_A_LINE.search(str(error)):
+            raise
+        can_skip = not job.skip_bad and find_kind(job.path) == "lines"
+        ways = "Correct the line, or skip it with --skip-bad" if can_skip else "Correct it"
+        raise ValueError(f"{error}. {ways}, and {_RESUME}.") from None
     if not survey.chunks and not survey.skipped:
         raise ValueError(f"{job.path}: holds no answer; expected {say_expected(job.path)}")
     return survey
@@ -231,21 +241,20 @@ def score_file(job: Job, *, engine: str, progress: bool) -> pd.DataFrame:
     if kind == "ray" and job.judge.startswith("openai:"):
         raise ValueError(f"judge={job.judge!r} is a server, which one process asks; leave out --engine {engine}")
     survey = survey_file(job)
-    done = 0  # a model that can't be had is refused here, and leaves no folder
-    for chunk, count in survey.chunks:
-        done += count * (len(job.methods) - len(job.list_missing(chunk)))
+    missing = {chunk: job.list_missing(chunk) for chunk, _ in survey.chunks}  # leaves no folder if a model can't be had
     total = len(job.methods) * sum(count for _, count in survey.chunks)
+    done = total - sum(count * len(missing[chunk]) for chunk, count in survey.chunks)
     start_outputs(job.out)
     message = f"{job.out}: another run writes there; wait for it, or name another folder"
-    shown = "{desc}: {percentage:3.0f} %|{bar}| {elapsed}, {remaining} left"
-    bar = tqdm(total=total, initial=done, desc="scoring", bar_format=shown, disable=not progress)
+    bar_format = "{desc}: {percentage:3.0f} %|{bar}| {elapsed}, {remaining} left"
+    bar = tqdm(total=total, initial=done, desc="scoring", bar_format=bar_format, disable=not progress)
     with lock_file(job.out / ".lock", message), bar:
 
         def note(method: str, count: int) -> None:
             bar.set_description_str(f"scoring by {method}")
             bar.update(count)
 
-        todo = _list_work(job)
+        todo = _list_work(job, missing)
         if kind == "ray":
             outcomes = _run_ray(job, todo, address)
         else:
@@ -259,11 +268,13 @@ def score_file(job: Job, *, engine: str, progress: bool) -> pd.DataFrame:
         return _write_tables(job, survey)
 
 
-def _list_work(job: Job) -> Iterator[_Work]:
-    for chunk in job.read_chunks([]):
-        methods = job.list_missing(chunk.sha256)
-        if methods:
-            yield chunk, methods
+def _list_work(job: Job, missing: Mapping[str, list[str]]) -> Iterator[_Work]:
+    """The chunks that lack scores. Raises: ValueError where the file is not as it was surveyed."""
+    for chunk in job.read_chunks([], Counter()):
+        if chunk.sha256 not in missing:
+            raise ValueError(f"{job.path}: has changed while it was scored; {_RESUME}")
+        if missing[chunk.sha256]:
+            yield chunk, missing[chunk.sha256]
 
 
 def _run_ray(job: Job, todo: Iterable[_Work], address: str) -> Iterator[Outcome]:
@@ -284,7 +295,7 @@ def _run_ray(job: Job, todo: Iterable[_Work], address: str) -> Iterator[Outcome]
     resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
     kind = "GPU" if resources.get("GPU") else "CPU"
     needs: dict[str, Any] = {f"num_{kind.lower()}s": 1}
-    score = ray.remote(**needs, max_retries=-1, max_calls=0)(_score_on_ray)
+    score = ray.remote(**needs, max_retries=_TRIES, max_calls=0)(_score_on_ray)
     most = 2 * int(resources[kind])  # at work or waiting, so that memory stays flat
     pending: list[Any] = []
     try:
@@ -324,25 +335,25 @@ def _write_tables(job: Job, survey: Survey) -> pd.DataFrame:
 
     from nfqa.metrics.systems import average_answers, compare_systems, count_both_ways, summarise_systems
 
-    for name in TABLES[1:]:
+    for name in TABLES:
         refuse_edited(job.out / name)
         (job.out / name).unlink(missing_ok=True)
     if survey.skipped:
-        _write_table(job.out / "skipped.csv", pd.DataFrame({"why": survey.skipped}))
+        _write_table(job.out / "skipped.csv", pd.DataFrame({"why": map(replace_surrogates, survey.skipped)}))
     if not survey.chunks:
         count = f"{len(survey.skipped):,}"
         raise ValueError(f"{job.path}: every line was skipped ({count}); {job.out}/skipped.csv says why")
     by = ["metric", "answers"]
-    told = _Told()
+    digest = _Digest()
     with write_output(job.out / "scores.parquet") as scratch:
-        means, lost = average_answers(map(count_both_ways, _copy_scores(job, survey, scratch, told)), by, every="")
-    warnings = survey.counts + told.flags + told.notes
+        means, lost = average_answers(map(count_both_ways, _copy_scores(job, survey, scratch, digest)), by, every="")
+    warnings = survey.counts + digest.flags + digest.notes
     _write_table(job.out / "warnings.csv", pd.DataFrame(warnings.items(), columns=["what", "count"]))
-    if told.rows <= _MOST_ROWS:
+    if digest.rows <= _MOST_ROWS:
         _write_table(job.out / "scores.csv", pd.read_parquet(job.out / "scores.parquet"))
     summary = summarise_systems(means, lost, by)
     summary.insert(1, "label", summary.metric.map(LABELS))
-    summary["signature"] = summary.metric.map(told.signatures).fillna("")
+    summary["signature"] = summary.metric.map(digest.signatures).fillna("")
     _write_table(job.out / "summary.csv", summary)
     systems = [name for name in summary.system.unique() if name]
     if len(systems) > 1:
@@ -358,7 +369,7 @@ def _write_table(path: Path, table: pd.DataFrame) -> None:
 
 
 @dataclass
-class _Told:
+class _Digest:
     """What the scores of a file say beside their values: counts by name, and the first signature of
     each metric.
     """
@@ -369,7 +380,7 @@ class _Told:
     signatures: dict[str, str] = field(default_factory=dict)
 
 
-def _copy_scores(job: Job, survey: Survey, path: Path, told: _Told) -> Iterator[pd.DataFrame]:
+def _copy_scores(job: Job, survey: Survey, path: Path, digest: _Digest) -> Iterator[pd.DataFrame]:
     """The kept scores of each chunk by each method, which are written to one file and told of as
     they pass.
     """
@@ -384,18 +395,18 @@ def _copy_scores(job: Job, survey: Survey, path: Path, told: _Told) -> Iterator[
         for chunk, _ in survey.chunks:
             scores = sign_texts(_read_part(job, method, chunk), survey.counts)
             notes = scores.melt("metric", ["note", "guarded"], value_name="text").query("text != ''")
-            told.notes.update((notes.metric + ": " + notes.text).value_counts().to_dict())
+            digest.notes.update((notes.metric + ": " + notes.text).value_counts().to_dict())
             flagged = scores.drop_duplicates(["question", "answer"]).query("flags != ''")
             flags.update(("flag " + flagged["flags"].str.split("; ").explode()).value_counts().to_dict())
-            told.signatures = (
-                scores[scores.signature != ""].groupby("metric").signature.first().to_dict() | told.signatures
+            digest.signatures = (
+                scores[scores.signature != ""].groupby("metric").signature.first().to_dict() | digest.signatures
             )
-            told.rows += len(scores)
+            digest.rows += len(scores)
             table = pyarrow.Table.from_pandas(scores, preserve_index=False)
             writer = writer or ParquetWriter(path, table.schema, compression="zstd")
             writer.write_table(table)
             yield scores
-        told.flags |= flags  # a method that reads any language has no flag for another than English
+        digest.flags |= flags  # a method that reads any language has no flag for another than English
     if writer:
         writer.close()
 
@@ -417,32 +428,34 @@ def estimate(job: Job) -> pd.DataFrame:
     """What scoring would take, by a few questions scored here: one row a method; nothing is
     written, no server asked.
 
-    Returns: method, lines (left to score), tokens (an evaluator's, texts run one by one, or about
+    Returns: method, questions (left to score), tokens (an evaluator's, texts run one by one, or about
         those of prompts), seconds (by one worker on this machine; NaN for what a server does),
         requests and cost (at PRICE_IN and PRICE_OUT).
     """
     import pandas as pd
 
     survey = survey_file(job)
+    if not survey.chunks:
+        raise ValueError(f"{job.path}: every line would be skipped, the first as {survey.skipped[0]}")
     rows = []
     for method in job.methods:
         left = {chunk: count for chunk, count in survey.chunks if method in job.list_missing(chunk)}
-        row: dict[str, Any] = {"method": method, "lines": sum(left.values())}
+        row: dict[str, Any] = {"method": method, "questions": sum(left.values())}
         if left:
-            chunk = next(each for each in job.read_chunks([]) if each.sha256 in left)
-            row |= _try_method(job, method, replace(chunk, questions=chunk.questions[:_TRIED]), row["lines"])
+            chunk = next(each for each in job.read_chunks([], Counter()) if each.sha256 in left)
+            row |= _try_method(job, method, replace(chunk, questions=chunk.questions[:_SAMPLE_SIZE]), row["questions"])
         rows.append(row)
-    return pd.DataFrame(rows, columns=["method", "lines", "tokens", "seconds", "requests", "cost"]).round(2)
+    return pd.DataFrame(rows, columns=["method", "questions", "tokens", "seconds", "requests", "cost"]).round(2)
 
 
-def _try_method(job: Job, method: str, sample: QuestionSet, lines: int) -> dict[str, float | None]:
+def _try_method(job: Job, method: str, sample: QuestionSet, questions: int) -> dict[str, float | None]:
     """What so many questions take, by those of a sample: the columns of `estimate`."""
     from nfqa.judge.limits import Limits
     from nfqa.metrics.perspective_diversity import score_views
 
     worker = Worker(job, dry=True)
     frames = functions.read(sample)
-    share = lines / len(sample.questions)
+    share = questions / len(sample.questions)
     worker.score(method, frames)  # opens what it needs
     tally = worker.tally
     worker.forget()
@@ -451,7 +464,7 @@ def _try_method(job: Job, method: str, sample: QuestionSet, lines: int) -> dict[
     seconds = time.perf_counter() - started
     if tally.requests:
         tokens = share * tally.tokens_to_ask
-        written = share * tally.requests * _WRITTEN
+        written = share * tally.requests * _REPLY_TOKENS
         cost = Limits.from_environment().price(round(tokens), round(written))
         return {"tokens": tokens, "requests": share * tally.requests, "cost": cost}
     taken: dict[str, float | None] = {"seconds": share * seconds}

@@ -57,7 +57,8 @@ def list_commands(root: Path) -> dict[str, cli.Command]:
     }
     installed = cli.list_commands()
     score_file, _, arguments = installed["score"]
-    helps = {name: str(command.__doc__).partition("\n")[0].rstrip(".") for name, (command, _) in commands.items()}
+    firsts = {name: str(command.__doc__).partition("\n\n")[0] for name, (command, _) in commands.items()}
+    helps = {name: " ".join(text.split()).rstrip(".") for name, text in firsts.items()}
     offered = {name: (partial(_run, root, command), helps[name], rest) for name, (command, rest) in commands.items()}
     report_too = (partial(score, root, score_file), "score a file of answers and write a report", arguments)
     return installed | offered | {"score": report_too}
@@ -88,14 +89,14 @@ def score(root: Path, score_file: Callable[[argparse.Namespace], int], arguments
         return 0
     from concurrent.futures import ThreadPoolExecutor
 
-    from reproduction.execute import execute_notebook
+    from reproduction.execute import end_with_kernels, execute_notebook
     from reproduction.papers import find_artefact, read_papers
 
     paper, name = find_artefact(read_papers(root), USERS_ANSWERS)
     with TemporaryDirectory() as scratch:
         page = Path(scratch) / "report.ipynb"
         parameters = {"scores": str(folder), "out": scratch}
-        with ThreadPoolExecutor(1) as pool:
+        with end_with_kernels(ThreadPoolExecutor(1)) as pool:
             failure = pool.submit(execute_notebook, paper.artefacts[name].path, page, parameters, root).result()
         if failure:
             print(failure, file=sys.stderr)

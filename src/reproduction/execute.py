@@ -8,9 +8,11 @@ import asyncio
 import os
 import signal
 import sys
+import time
 import warnings
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +53,7 @@ def execute_notebook(
     warnings.filterwarnings("ignore", module="papermill|nbclient|jupyter_client|zmq")  # not the notebook's own
     import nbformat
     from nbclient import NotebookClient
-    from nbclient.exceptions import CellExecutionError
+    from nbclient.exceptions import CellExecutionError, DeadKernelError
     from papermill.iorw import load_notebook_node
     from papermill.parameterize import parameterize_notebook
 
@@ -66,22 +68,39 @@ def execute_notebook(
         asyncio.run(client.async_execute(cwd=str(folder), env=variables))
     except CellExecutionError as error:
         return _say_failure(error)
-    except RuntimeError as error:
+    except DeadKernelError as error:
         return f"the kernel died, out of memory perhaps ({error})"
+    except RuntimeError as error:
+        return f"the kernel did not start ({error})"
     finally:
+        _end_group(client)
         _CLIENTS.discard(client)
     nbformat.write(node, executed)  # type: ignore[no-untyped-call]
     return ""
 
 
-def end_kernels() -> None:
-    """Kill the kernels of all notebooks at work, with what these started in their process groups."""
-    for client in list(_CLIENTS):
-        provisioner = getattr(client.km, "provisioner", None)
-        group = getattr(provisioner, "pgid", None)
-        if group:  # it has started, and has not ended
-            with suppress(ProcessLookupError):
-                os.killpg(group, signal.SIGKILL)
+@contextmanager
+def end_with_kernels(pool: ThreadPoolExecutor) -> Iterator[ThreadPoolExecutor]:
+    """A pool whose threads run notebooks; where the block is left, by an interruption or an error,
+    the kernels at work are killed.
+    """
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        while _CLIENTS:
+            for client in list(_CLIENTS):
+                _end_group(client)
+            time.sleep(0.1)
+
+
+def _end_group(client: Any) -> None:
+    """Kill a kernel, and what it started in its process group."""
+    provisioner = getattr(client.km, "provisioner", None)
+    group = getattr(provisioner, "pgid", None)
+    if group:  # it has started
+        with suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
 
 
 def _say_failure(error: Any) -> str:

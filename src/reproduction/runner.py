@@ -21,8 +21,8 @@ from nfqa.files.paths import copy_file, hash_file, lock_file, write_text
 from reproduction.check import list_files
 from reproduction.data.load import GRADED
 from reproduction.data.registry import UnreachableError, fetch_file, read_registry
-from reproduction.execute import end_kernels, execute_notebook
-from reproduction.keys import QUICK_LIMIT, Record, Target, hash_results, list_data
+from reproduction.execute import end_with_kernels, execute_notebook
+from reproduction.keys import QUICK_LIMIT, Record, Target, explain_staleness, hash_results, list_data
 from reproduction.options import RunOptions
 from reproduction.papers import Artefact
 from reproduction.place import Place
@@ -73,7 +73,7 @@ class Run:
         self.targets = targets
         self.jobs = jobs
         self.scratch = place.work / "scratch"
-        self.name = os.environ.get("NFQA_RUN") or f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}"
+        self.run_id = os.environ.get("NFQA_RUN") or f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}"
         self._model = Lock()  # held by the one notebook that asks a language model, or fills the machine
         self._asking_failed = False
 
@@ -84,10 +84,9 @@ class Run:
         sorter = TopologicalSorter({name: target.reads & self.targets.keys() for name, target in self.targets.items()})
         sorter.prepare()
         running: dict[Future[str], str] = {}
-        made: list[str] = []
+        finished: list[str] = []
         failed: list[str] = []
-        pool = ThreadPoolExecutor(self.jobs)
-        try:
+        with end_with_kernels(ThreadPoolExecutor(self.jobs)) as pool:
             while True:
                 for name in sorted(sorter.get_ready(), key=lambda name: -self.targets[name].minutes):
                     running[pool.submit(self.make_artefact, self.targets[name])] = name
@@ -103,14 +102,10 @@ class Run:
                         failed.append(name)
                         print(f"\n{name} FAILED; its last good result stays.\n{failure}\n", file=sys.stderr)
                     else:
-                        made.append(name)
+                        finished.append(name)
                         sorter.done(name)
-                        print(f"{len(made)} of {len(self.targets)}: {name}", flush=True)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-            while wait(running, 0.1).not_done:  # after an interruption
-                end_kernels()
-        for name in self.targets.keys() - {*made, *failed}:
+                        print(f"{len(finished)} of {len(self.targets)}: {name}", flush=True)
+        for name in [name for name in self.targets if name not in {*finished, *failed}]:
             failed.append(name)
             print(f"{name} not run, because an artefact that it reads failed", file=sys.stderr)
         return failed
@@ -136,10 +131,13 @@ class Run:
         the run asks.
         """
         key = target.key
+        parts = key.parts | hash_results(self.place, target.paper, target.name)  # perhaps made just now
+        if target.record and not explain_staleness(target.record, parts, self.place):
+            return ""  # what it reads came out the same
         scratch = self.scratch / target.identifier
         scratch.mkdir(parents=True)
-        given = {"parameters": key.parameters, "size": key.size, "work": str(self.place.work)}
-        environment = {"NFQA_GIVEN": json.dumps(given), "NFQA_RUN": self.name}
+        context = {"parameters": key.parameters, "size": key.size, "work": str(self.place.work)}
+        environment = {"NFQA_GIVEN": json.dumps(context), "NFQA_RUN": self.run_id}
         if key.fills_machine:
             environment["OMP_NUM_THREADS"] = str(os.cpu_count() or 1)
         with self._model if key.fills_machine else nullcontext():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import count, islice
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,7 +27,7 @@ from nfqa.files.json_lines import (
     check,
     read_items,
     refuse_repeats,
-    refuse_twin,
+    refuse_twins,
 )
 from nfqa.files.kinds import find_kind, read_objects
 from nfqa.files.paths import refuse_stream
@@ -50,7 +51,8 @@ OWN = "own_answers"  # the dataset's name
 LACKS = {"empty": "empty answer", "only_thinking": "thinking without an answer"}  # why an answer has no score
 _TAKEN = {  # columns of answers, and those that the functions which score them write beside these
     "dataset", "text", "grade", "metric", "score", "rank", "probability", "missing", "guarded", "note", "signature",
-    "view", "point_of_view", "evaluator", "variant", "training", "judge", "method",
+    "view", "point_of_view", "evaluator", "variant", "training", "judge", "method", "shots", "form", "reading",
+    "output", "seed", "flags", "share", "place",
 }  # fmt: skip
 
 
@@ -102,7 +104,9 @@ def read_answers(path: str | Path, questions: str | Path = "", *, keep: Collecti
         lines with one id or one question, since one would hide the other.
     """
     path = Path(path)
-    whole = next(read_chunks(path, questions=questions, keep=keep), _make_set([], Counter()))
+    counts = Counter[str]()
+    sets = list(read_chunks(path, questions=questions, keep=keep, counts=counts))
+    whole = _make_set(sets[0].questions if sets else [], counts)
     return _refuse_empty(whole, keep, str(path), say_expected(path))
 
 
@@ -113,23 +117,24 @@ def read_chunks(
     questions: str | Path = "",
     keep: Collection[str] = (),
     skipped: list[str] | None = None,
+    counts: Counter[str],
 ) -> Iterator[QuestionSet]:
     """The questions of a file, `size` at a time or all at once, as `read_answers` reads them.
 
     Args: skipped: takes what is wrong with each line that is skipped; None to stop at the first.
+        counts: takes what was corrected or is odd, by name, of the whole file at its end.
     """
-    extra = Extra(Counter(), keep, skipped)
+    extra = Extra(counts, keep, skipped)
     refuse_stream(path)
     if questions:
-        items, counts = join_questions(path, Path(questions))
-        extra.counts.update(counts)
+        items, odd = join_questions(path, Path(questions))
+        counts.update(odd)
         lines: Lines = ((number, str(path), item) for number, item in enumerate(items, start=1))
     else:
         lines = read_objects(path, extra)
-    found = _make_questions(lines, extra, numbered=True)
-    while chunk := list(islice(found, size)):
-        yield _make_set(chunk, extra.counts)
-        extra.counts.clear()
+    every = _make_questions(lines, extra, numbered=True)
+    while chunk := list(islice(every, size)):
+        yield _make_set(chunk, Counter())
 
 
 def say_expected(path: Path) -> str:
@@ -192,11 +197,14 @@ def _make_questions(lines: Lines, extra: Extra, *, numbered: bool) -> Iterator[Q
     """
     seen: dict[int, str] = {}
     for number, where, item in lines:
+        name = f"line{number}" if numbered else ""
+        of_line = replace(extra, counts=Counter[str]())  # what is odd about a line that is skipped doesn't count
         try:
-            question = _make_question(f"line{number}" if numbered else "", where, item, extra, seen)
+            question = _make_question(name, where, item, of_line, seen)
         except ValueError as error:
             extra.skip(error)
         else:
+            extra.counts.update(of_line.counts)
             yield question
 
 
@@ -232,8 +240,7 @@ def _make_question(name: str, where: str, item: dict[str, Any], extra: Extra, se
     references = _make_references(where, line.references, counts)
     points = make_points(identifier, line.partial_answers, counts)
     refuse_repeats((answer.id for answer in line.answers if answer.id), f"{where}: the answers' id")
-    for field, value in (("id", identifier), ("question", line.question)):
-        refuse_twin(seen, where, field, value)
+    refuse_twins(seen, where, {"id": identifier, "question": line.question})
     counts["repeated_answers"] += len(line.answers) - len({(each.system, each.text) for each in line.answers})
     answers = []
     for identity, each in zip(_name_answers(line.answers, counts), line.answers, strict=True):

@@ -14,7 +14,7 @@ from typing import Annotated
 import pandas as pd
 from pydantic import Field
 
-from nfqa.files.json_lines import AnyText, Extra, Item, Name, Text, check, parse_lines, read_items, refuse_twin
+from nfqa.files.json_lines import AnyText, Extra, Item, Name, Text, check, parse_lines, read_items, refuse_twins
 from nfqa.files.records import PartialAnswer, Question
 
 
@@ -76,8 +76,7 @@ def read_questions(path: Path) -> pd.DataFrame:
     for number, where, item in parse_lines(str(path), path.read_bytes(), Counter()):
         line = check(_Question, item, where, Extra(Counter()))
         row = {"id": line.id or f"q{number}", "question": " ".join(line.question.split())}
-        for field, value in row.items():
-            refuse_twin(seen, where, field, value)
+        refuse_twins(seen, where, row)
         rows.append(row)
     if not rows:
         raise ValueError(f"{path}: holds no question; expected a line such as {{'question': 'Should ...?'}}")

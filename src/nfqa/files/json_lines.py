@@ -250,28 +250,28 @@ def read_items(path: Path, shape: type[T], counts: Counter[str], *, once: str, c
     """Each line's object as a `shape`, whose field `once` no two lines share.
 
     Args: clean: whether the texts are a user's, as `check` has them.
-    Raises: as `parse_lines`, `check` and `refuse_twin`.
+    Raises: as `parse_lines`, `check` and `refuse_twins`.
     """
     seen: dict[int, str] = {}
     for _, where, item in parse_lines(str(path), path.read_bytes(), counts):
         line = check(shape, item, where, counts if clean else None)
-        refuse_twin(seen, where, once, getattr(line, once))
+        refuse_twins(seen, where, {once: getattr(line, once)})
         yield line
 
 
-def refuse_twin(seen: dict[int, str], where: str, field: str, value: str) -> None:
-    """Raises: ValueError naming both lines or rows where the field's value is one that another in
-    `seen` has.
+def refuse_twins(seen: dict[int, str], where: str, values: Mapping[str, str]) -> None:
+    """Raises: ValueError naming both lines or rows where a field's value is one that another in
+    `seen` has; else `seen` takes them all.
 
-    Args: seen: the place of each field and value by their hash, which takes less memory than a
-        text.
+    Args: seen: the place of each field and value by their hash, which takes less memory than a text.
     """
     place = where.rpartition(", ")[2]
-    first = seen.setdefault(hash((field, value)), place)
-    if first != place:
-        raise ValueError(
-            f"{where}: {field} is that of {first}, {value!r:.80}; give each {place.split()[0]} a different one"
-        )
+    hashed = {hash(pair): pair for pair in values.items()}
+    for key in seen.keys() & hashed.keys():
+        field, value = hashed[key]
+        advice = f"give each {place.split()[0]} a different one"
+        raise ValueError(f"{where}: {field} is that of {seen[key]}, {value!r:.80}; {advice}")
+    seen.update(dict.fromkeys(hashed, place))
 
 
 def refuse_repeats(values: Iterable[str], what: str) -> None:

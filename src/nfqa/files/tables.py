@@ -26,7 +26,7 @@ from nfqa.files.json_lines import (
     read_number,
     read_value,
     refuse_repeats,
-    refuse_twin,
+    refuse_twins,
 )
 from nfqa.files.records import UNLABELLED
 
@@ -136,7 +136,7 @@ def gather_rows(rows: Lines, extra: Extra) -> Lines:
     given.
     """
     lines: dict[str, tuple[int, str, dict[str, Any]]] = {}
-    seen: dict[int, str] = {}
+    seen: dict[str, dict[int, str]] = {}  # of each question
     for number, where, cells in rows:
         _refuse_header(cells, where)
         fields = _drop_blanks(cells)
@@ -160,7 +160,7 @@ def gather_rows(rows: Lines, extra: Extra) -> Lines:
 def gather_frames(answers: list[dict[str, Any]], references: Table | None, views: Table | None, extra: Extra) -> Lines:
     """Tidy frames as objects of JSON lines, one a question that is answered."""
     lines: dict[str, tuple[int, str, dict[str, Any]]] = {}
-    seen: dict[int, str] = {}
+    seen: dict[str, dict[int, str]] = {}  # of each question
     frames: dict[str, tuple[list[dict[str, Any]], str, type[Any]]] = {
         "answers": (answers, "answers", _AnswerRow),
         "references": (list_records(references, "references"), "references", _ReferenceRow),
@@ -214,13 +214,15 @@ def _drop_blanks(cells: dict[str, Any]) -> dict[str, Any]:
     return {name: None if isinstance(cell, str) and not cell.strip() else cell for name, cell in cells.items()}
 
 
-def _dump_item(row: Any, seen: dict[int, str], where: str) -> dict[str, Any]:
+def _dump_item(row: Any, seen: dict[str, dict[int, str]], where: str) -> dict[str, Any]:
     """A row as in JSON lines, without its question. Raises: ValueError where an answer `seen` to it
     has the same id.
     """
     item = row.model_dump(exclude={"question", *_OF_QUESTION}, exclude_defaults=True, by_alias=True)
     if "id" in item:
-        refuse_twin(seen, where, f"the answer's id to {row.question.strip()!r:.60}", item["id"])
+        question = row.question.strip()
+        what = f"the answer's id to {question!r:.60}"
+        refuse_twins(seen.setdefault(question, {}), where, {what: item["id"]})
     return item
 
 

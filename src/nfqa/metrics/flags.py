@@ -153,8 +153,8 @@ def flag_frames(
     if answers.empty:
         return answers[["question", "answer"]].assign(flags="")
     texts = ({name: list(part.text) for name, part in frame.groupby("question")} for frame in (references, views))
-    flags = join_flags(flag_answers(describe_answers(answers, questions, *texts)))
-    return answers[["question", "answer"]].assign(flags=flags)
+    described = describe_answers(answers[["question", "answer", "text"]], questions, *texts)
+    return answers[["question", "answer"]].assign(flags=join_flags(flag_answers(described)))
 
 
 def is_beyond(values: pd.Series, name: str, threshold: float | None = None) -> pd.Series:

@@ -43,10 +43,15 @@ def add_unreadable(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     texts = scores.columns.intersection(["view", "guarded", "note", "flags"])
     rows = rows.assign(**dict.fromkeys(texts, ""))
     both = pd.concat([scores, rows[scores.columns.intersection(rows.columns)]])
-    keys = ["dataset", "question", "answer"]
+    return order_by_answer(both, answers).astype({"missing": str})
+
+
+def order_by_answer(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
+    """Scores in the order of their answers; several of one answer stay as they are."""
+    keys = ["question", "answer"]
     places = answers[keys].assign(place=range(len(answers)))
-    ordered = both.merge(places, "left", keys).sort_values("place", kind="stable", ignore_index=True)
-    return ordered.drop(columns="place").astype({"missing": str})
+    ordered = scores.merge(places, "left", keys).sort_values("place", kind="stable", ignore_index=True)
+    return ordered.drop(columns="place")
 
 
 def list_scores(scores: pd.DataFrame, by: str | Sequence[str] | None = None) -> tuple[pd.DataFrame, list[str]]:

@@ -13,10 +13,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from nfqa.metrics.judging import PairOrder
 from nfqa.metrics.statistics import correlate, count_reasons, iterate_groups, list_conditions, subtract
-
-PAIR_ORDERS: tuple[PairOrder, PairOrder] = ("candidate_first", "reference_first")
 
 
 def pair_scores(scores: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
