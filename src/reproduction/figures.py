@@ -97,12 +97,12 @@ def draw_intervals(
     heights = [sum(room[label] for label in part) for part in labels.values()]
     side_by_side = columns or len(panels)
     lines = -(-len(panels) // side_by_side)
+    shape: dict[str, Any] = {"nrows": lines, "ncols": side_by_side}
     if columns == 1:
-        size = (width, 0.7 + 0.4 * lines + sum(heights))
-        shape: dict[str, Any] = {"figsize": size, "height_ratios": heights}
+        shape |= {"figsize": (width, 0.7 + 0.4 * lines + sum(heights)), "height_ratios": heights}
     else:
-        shape = {"figsize": (width, 0.7 + lines * (0.4 + max(heights))), "sharey": True}
-    figure, grid = subplots(lines, side_by_side, squeeze=False, **shape | options)
+        shape |= {"figsize": (width, 0.7 + lines * (0.4 + max(heights))), "sharey": True}
+    figure, grid = subplots(squeeze=False, **shape | options)
     for axes in grid.flat[len(panels) :]:
         axes.set_axis_off()
     for axes, (title, inside) in zip(grid.flat, panels.items(), strict=False):
