@@ -141,18 +141,18 @@ def read(
     options = {"questions": questions or None, "references": references, "views": views, "keep": keep or None}
     if isinstance(answers, Frames | QuestionSet):
         kind = "what is read already"
-        readable = ""
+        accepted: tuple[str, ...] = ()
         advice = "give it where the answers are read"
     elif isinstance(answers, str | Path):
         kind = "a file"
-        readable = "questions keep"
+        accepted = ("questions", "keep")
         advice = "put these into it (reference_1, partial_answer_1 ...), or give a frame whose answer is called 'text'"
     else:
         kind = "rows"
-        readable = "references views keep"
+        accepted = ("references", "views", "keep")
         advice = "name a file of answers"
     for name, option in options.items():
-        if option is not None and name not in readable.split():
+        if option is not None and name not in accepted:
             raise ValueError(f"{name}= is not read beside {kind}; {advice}")
     if isinstance(answers, Frames):
         return answers

@@ -66,7 +66,7 @@ class Lab(Roles):
     def load(self, name: str, **options: Any) -> Any:
         """A dataset by its registered name; the bundled sample when the run is on the sample.
 
-        Args: how: `limit`, `first`, `split` or `repeats`, as `reproduction.data.load.load` has
+        Args: options: `limit`, `first`, `split` or `repeats`, as `reproduction.data.load.load` has
             them.
         Raises: ValueError where papers/*.yml does not list it, and as that function.
         """

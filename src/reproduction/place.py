@@ -12,12 +12,14 @@ from typing import Literal
 class Place:
     """Where a kind of run keeps its things, never in git.
 
-    results: PAPER/NAME.csv and .json; figures: PAPER/NAME.png and .pdf; notebooks: executed ones,
-        PAPER/NAME.ipynb;
-    runs: PAPER/NAME.json, what an artefact was last made from, and how long that took; and the
-    site. is_full: whether it is the kind of run whose reference is committed in results/ and
-    figures/; read_from: the folder that holds the results and figures that claims and site are
-    about, the reference of a full run.
+    results: PAPER/NAME.csv and .json.
+    figures: PAPER/NAME.png and .pdf.
+    notebooks: executed ones, PAPER/NAME.ipynb.
+    runs: PAPER/NAME.json, what an artefact was last made from, and how long that took.
+    site: the pages.
+    is_full: whether it is the kind of run whose reference is committed in results/ and figures/.
+    read_from: the folder that holds the results and figures that claims and site are about, the
+        reference of a full run.
     """
 
     def __init__(self, root: Path, work: Path, *, is_full: bool = False) -> None:

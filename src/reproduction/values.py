@@ -1,8 +1,8 @@
 """Values on disk: results/PAPER/NAME.csv, tidy and rounded once, and NAME.json, what they were made
 from.
 
-A row is one value: `dataset`, `metric`, conditions, `statistic`; then `value`, `low` and `high` (95
-% interval), `spread` (standard deviation over seeds), `n`, `dropped`, `resampled` (what was drawn
+A row is one value: `dataset`, `metric`, conditions, `statistic`; then `value`, `low` and `high`
+(95 % interval), `spread` (standard deviation over seeds), `n`, `dropped`, `resampled` (what was drawn
 independently, and how many), `dropped_because`, `origin` and `signature`. No time, host or path is
 in either file: two equal runs give equal bytes.
 """
