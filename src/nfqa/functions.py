@@ -75,10 +75,16 @@ class Frames:
         return bool(self.readable.question.isin(getattr(self, needed).question).any())
 
     @cached_property
+    def lacks(self) -> pd.Series:
+        """Why each answer says nothing, in words; NaN for one that says something."""
+        from nfqa.files.answers import LACKS
+
+        return self.answers.text.map(name_lack).map(LACKS)
+
+    @cached_property
     def readable(self) -> pd.DataFrame:
         """The answers that say something."""
-        answers = self.answers[self.answers.text.map(name_lack) == ""]
-        return answers.reset_index(drop=True)
+        return self.answers[self.lacks.isna()].reset_index(drop=True)
 
     @cached_property
     def flags(self) -> pd.DataFrame:
@@ -109,7 +115,7 @@ def finish_scores(frames: Frames, scores: pd.DataFrame, *, english: bool = True)
         grades = scores[keys].merge(frames.answers[[*keys, "grade"]], on=keys, how="left")
         scores.insert(scores.columns.get_loc("system") + 1, "grade", grades.grade.to_numpy())
     scores = sign_texts(add_flags(scores.astype({"missing": str}), frames.flags, english), frames.warnings)
-    return add_unreadable(scores, frames.answers)
+    return add_unreadable(scores, frames.answers, frames.lacks)
 
 
 def read(

@@ -29,7 +29,7 @@ from nfqa.files.records import QuestionSet
 from nfqa.files.tables import escape_formula
 from nfqa.job import LABELS, METHODS, TABLES, Job
 from nfqa.judge.asking import Tally
-from nfqa.kernels.texts import name_lack, replace_surrogates
+from nfqa.kernels.texts import replace_surrogates
 from nfqa.models.chat import UNSETTLED
 from nfqa.models.roles import SMOLLM2, is_installed
 from nfqa.opening import open_embedder, open_evaluator, open_judge
@@ -122,11 +122,11 @@ class Worker:
         if frames.has(needs):
             scores = self._score(method, frames)
         else:
-            reasons = frames.answers.text.map(name_lack).map(LACKS).fillna(f"needs {needs}")
-            bare = add_flags(frames.answers.assign(missing=reasons), frames.flags)
+            bare = frames.answers.assign(missing=frames.lacks.fillna(f"needs {needs}"), signature="")
+            bare = add_flags(bare, frames.flags)
             scores = pd.concat(bare.assign(metric=name) for name in self.job.list_metrics(method))
         unscored = scores.missing.isin([*LACKS.values(), f"needs {needs}"])
-        scores["signature"] = scores.reindex(columns=["signature"]).signature.mask(unscored, "")
+        scores = scores.assign(signature=scores.signature.mask(unscored, ""))
         scores = order_by_answer(scores, frames.answers)
         scores["question_text"] = scores.question.map(frames.texts_by_name)
         texts = scores.reindex(columns=_TEXTS).astype(object).fillna("").astype(str)

@@ -213,6 +213,12 @@ def name_rows(paper: Paper, table: pd.DataFrame, names: Iterable[str]) -> pd.Ser
     return pd.Series(words, table.index, dtype=object)
 
 
+def say_differences(paper: Paper, rows: pd.DataFrame) -> list[str]:
+    """Each row's conditions in words, of those in which the rows differ."""
+    differing = [name for name in name_keys(rows) if len(rows[name].unique()) > 1]
+    return [say_conditions(paper, row) for row in rows[differing].to_dict("records")]
+
+
 def say_conditions(paper: Paper, conditions: Mapping[Hashable, object]) -> str:
     """Conditions in words, those that are given: a number after its column, a difference as "A
     minus B".

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from reproduction.compare import say_conditions
+from reproduction.compare import say_differences
 from reproduction.papers import INCONCLUSIVE, NOT_SUPPORTED, NOT_TESTED, PROXY, STAND_IN, SUPPORTED, Paper
-from reproduction.values import name_keys, query_rows, write_numbers
+from reproduction.values import query_rows, write_numbers
 
 _SIDES = {"above": operator.gt, "below": operator.lt}
 
@@ -32,12 +32,11 @@ def list_findings(paper: Paper, table: pd.DataFrame, claims: Mapping[str, str]) 
         query, _, bound = test.partition(" -> ")
         rows = table[query_rows(table, query)]
         rows = rows if len(rows) else rows.reindex([0])  # one row without a value
-        differing = [name for name in name_keys(rows) if len(rows[name].unique()) > 1]
         texts = write_numbers(rows).str.partition(" ")
         frames.append(
             pd.DataFrame({
                 "claim": claim,
-                "of": [say_conditions(paper, row) for row in rows[differing].to_dict("records")],
+                "of": say_differences(paper, rows),
                 "value": texts[0].where(rows.value.notna(), ""),
                 "interval": texts[2],
                 "n": rows.n.astype(object).where(rows.n.notna(), ""),

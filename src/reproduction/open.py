@@ -208,11 +208,10 @@ class Lab(Roles):
         """
         import pandas as pd
 
-        from reproduction.compare import say_conditions
-        from reproduction.values import name_keys, write_numbers
+        from reproduction.compare import say_differences
+        from reproduction.values import write_numbers
 
-        differing = [name for name in name_keys(rows) if len(rows[name].unique()) > 1]
-        words = [say_conditions(self.paper, row) for row in rows[differing].to_dict("records")]
+        words = say_differences(self.paper, rows)
         counts = rows.n.astype(object).where(rows.n.notna(), "")
         return pd.DataFrame({"of": words, "value": write_numbers(rows).array, "n": counts.array})
 

@@ -105,9 +105,8 @@ def read_answers(path: str | Path, questions: str | Path = "", *, keep: Collecti
     """
     path = Path(path)
     counts = Counter[str]()
-    sets = list(read_chunks(path, questions=questions, keep=keep, counts=counts))
-    whole = _make_set(sets[0].questions if sets else [], counts)
-    return _refuse_empty(whole, keep, str(path), say_expected(path))
+    (whole,) = list(read_chunks(path, questions=questions, keep=keep, counts=counts)) or [_make_set([])]
+    return _refuse_empty(replace(whole, warnings=dict(+counts)), keep, str(path), say_expected(path))
 
 
 def read_chunks(
@@ -134,7 +133,7 @@ def read_chunks(
         lines = read_objects(path, extra)
     every = _make_questions(lines, extra, numbered=True)
     while chunk := list(islice(every, size)):
-        yield _make_set(chunk, Counter())
+        yield _make_set(chunk)
 
 
 def say_expected(path: Path) -> str:
@@ -175,8 +174,9 @@ def read_frames(
             ways = "give references= and views=, or call the column of texts 'answer', as in a table"
             raise ValueError(f"answers: {min(wrong)!r} is not read beside 'text'; {ways}")
         lines = gather_frames(records, references, views, extra)
-    questions = list(_make_questions(lines, extra, numbered=False))
-    return _refuse_empty(_make_set(questions, extra.counts), keep, "answers", f"rows such as {EXAMPLES['answers']}")
+    whole = _make_set(_make_questions(lines, extra, numbered=False))
+    expected = f"rows such as {EXAMPLES['answers']}"
+    return _refuse_empty(replace(whole, warnings=dict(+extra.counts)), keep, "answers", expected)
 
 
 def spread_grades(count: int) -> list[int]:
@@ -208,10 +208,10 @@ def _make_questions(lines: Lines, extra: Extra, *, numbered: bool) -> Iterator[Q
             yield question
 
 
-def _make_set(questions: Iterable[Question], counts: Counter[str]) -> QuestionSet:
+def _make_set(questions: Iterable[Question]) -> QuestionSet:
     questions = tuple(questions)
     digest = hashlib.sha256(repr(questions).encode()).hexdigest()
-    return QuestionSet(OWN, questions, "measured", digest, dict(+counts))
+    return QuestionSet(OWN, questions, "measured", digest)
 
 
 def _refuse_empty(question_set: QuestionSet, keep: Collection[str], name: str, expected: str) -> QuestionSet:
@@ -243,11 +243,13 @@ def _make_question(name: str, where: str, item: dict[str, Any], extra: Extra, se
     refuse_twins(seen, where, {"id": identifier, "question": line.question})
     counts["repeated_answers"] += len(line.answers) - len({(each.system, each.text) for each in line.answers})
     answers = []
+    lacks = Counter[str]()
     for identity, each in zip(_name_answers(line.answers, counts), line.answers, strict=True):
         further = (line.model_extra or {}) | (each.model_extra or {})
-        text = "" if name_lack(each.text) == "empty" else each.text
+        lack = name_lack(each.text)
+        lacks[lack] += 1
+        text = "" if lack == "empty" else each.text
         answers.append(Answer(identity, text, each.label, each.system, further))
-    lacks = Counter(name_lack(answer.text) for answer in answers)
     for lack in LACKS:
         counts[f"{lack}_answers"] += lacks[lack]
     if not lacks[""]:

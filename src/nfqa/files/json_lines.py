@@ -287,10 +287,23 @@ def parse_lines(name: str, content: bytes, counts: Counter[str]) -> Iterator[tup
 
     Raises: as `parse_line`.
     """
+    return iterate_lines(name, BytesIO(content), Extra(counts))
+
+
+def iterate_lines(name: str, lines: Iterable[bytes], extra: Extra) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """The same of lines that are read as they are taken.
+
+    Raises: as `parse_line`, unless `extra` takes what is wrong with a line.
+    """
     start = 0
-    for number, line in enumerate(BytesIO(content), start=1):
-        if (item := parse_line(name, line, counts, number, start)) is not None:
-            yield number, f"{name}, line {number}", item
+    for number, line in enumerate(lines, start=1):
+        try:
+            item = parse_line(name, line, extra.counts, number, start)
+        except ValueError as error:
+            extra.skip(error)
+        else:
+            if item is not None:
+                yield number, f"{name}, line {number}", item
         start += len(line)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from nfqa.files.json_lines import Extra, parse_line, parse_lines, refuse_utf16
+from nfqa.files.json_lines import Extra, iterate_lines, parse_lines, refuse_utf16
 from nfqa.files.paths import refuse_stream
 from nfqa.files.tables import TABLES, Lines, gather_rows, parse_rows
 
@@ -70,27 +70,14 @@ def read_objects(path: Path, extra: Extra) -> Lines:
     name = str(path)
     match find_kind(path):
         case "lines":
-            yield from _read_lines(path, extra)
+            with path.open("rb") as file:
+                yield from iterate_lines(name, file, extra)
         case "rows":
             yield from gather_rows(parse_lines(name, path.read_bytes(), extra.counts), extra)
         case "table":
             yield from gather_rows(parse_rows(name, path.read_bytes(), extra.counts), extra)
         case "parquet":
             yield from _read_parquet(path, extra)
-
-
-def _read_lines(path: Path, extra: Extra) -> Lines:
-    start = 0
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                item = parse_line(str(path), line, extra.counts, number, start)
-            except ValueError as error:
-                extra.skip(error)
-            else:
-                if item is not None:
-                    yield number, f"{path}, line {number}", item
-            start += len(line)
 
 
 def _read_parquet(path: Path, extra: Extra) -> Lines:

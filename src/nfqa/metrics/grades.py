@@ -10,10 +10,8 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from nfqa.files.answers import LACKS
 from nfqa.files.json_lines import refuse_lost_digits, refuse_repeats, suggest
 from nfqa.kernels.correlation import Coefficient
-from nfqa.kernels.texts import name_lack
 from nfqa.metrics.statistics import COEFFICIENTS, average, correlate, count_reasons, list_conditions, require_columns
 from nfqa.metrics.systems import average_answers, compare_systems, drop_harmed, summarise_systems
 
@@ -26,15 +24,14 @@ WAYS = (  # the columns in which the library's functions write how a score was m
 _ANSWER = ("dataset", "question", "answer", "system")
 
 
-def add_unreadable(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
+def add_unreadable(scores: pd.DataFrame, answers: pd.DataFrame, lacks: pd.Series) -> pd.DataFrame:
     """Scores with a row for each answer that says nothing, in its place: without a score, under
     each way of scoring.
 
     Args: answers: dataset, question, answer, system, text, grade, in the order of the rows to
-        return.
+        return; lacks: why each of them says nothing, NaN for one that says something.
     """
-    reasons = answers.text.map(name_lack).map(LACKS)
-    unreadable = answers.drop(columns="text").assign(missing=reasons).dropna(subset="missing")
+    unreadable = answers.drop(columns="text").assign(missing=lacks).dropna(subset="missing")
     if unreadable.empty:
         return scores
     names = [name for name in scores if name in WAYS and name not in ("dataset", "signature")]
