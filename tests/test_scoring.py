@@ -215,6 +215,7 @@ def test_a_chunk_that_lacks_references_may_have_empty_answers(tmp_path: Path, at
     ("systems", "printed"),
     [
         (["NA", "all together"], ["minus NA", "(all together)"]),
+        (["all together", "(all together)"], ["minus all together", "((all together))"]),
         (["", "b"], ["all together", " b"]),
         (["=a", "-b"], ["minus =a", " -b\n"]),
         (["a", "b", "c", "d", "e"], ["and 1 more systems in differences.csv"]),
@@ -448,12 +449,16 @@ def test_a_line_that_does_not_fit_stops_or_is_listed(lines: Path, fault: str) ->
         ({"answers": "header.csv"}, "holds no answer; expected one answer per row"),
         ({"answers": "."}, "is a folder; name a file"),
         ({"answers": "text.parquet"}, "no Parquet file"),
+        ({"answers": "torn.parquet"}, "torn.parquet: is damaged"),
     ],
 )
 def test_what_can_not_be_scored_is_refused(lines: Path, options: dict[str, Any], message: str) -> None:
     files = {"blank.jsonl": "\n\n", "header.csv": "question,answer\n", "text.parquet": "words", "answers.txt": "words"}
     for name, text in files.items():
         (lines.parent / name).write_text(text)
+    pd.DataFrame({"question": ["Why?"], "answer": ["So."]}).to_parquet(lines.parent / "torn.parquet")
+    whole = (lines.parent / "torn.parquet").read_bytes()
+    (lines.parent / "torn.parquet").write_bytes(whole[:10] + bytes(40) + whole[50:])
     options = {"methods": ["rouge"], "answers": lines.name, "progress": False} | options
     with pytest.raises(ValueError, match=message):
         nfqa.score(lines.parent / options.pop("answers"), lines.parent / "out", **options)
@@ -504,7 +509,7 @@ def test_a_full_disk_leaves_finished_parts(lines: Path, monkeypatch: pytest.Monk
 def test_the_command(lines: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = ["--out", str(lines.parent / "out"), "--methods", "rouge"]
     assert main(["score", str(lines), *out, "--dry-run"]) == 0
-    assert "seconds" in capsys.readouterr().out
+    assert "requests" in capsys.readouterr().out
     assert not (lines.parent / "out").exists()
     assert main(["score", str(lines), *out]) == 0
     assert "ROUGE-1 " in capsys.readouterr().out

@@ -80,7 +80,8 @@ def score(
         embedder, evaluator, prompts, max_tokens: as the functions; engine: "local", or "ray" or
         "ray:ADDRESS" for Ray's workers, one per GPU, or per core where there is none, which need
         the same file system and package; skip_bad: skip invalid lines, and list them; dry_run:
-        estimate time and cost, score and write nothing (`nfqa.scoring.estimate`).
+        count what a language model would be asked, score and write nothing
+        (`nfqa.scoring.plan_file`).
     Returns: two rows per metric and system ("" for all answers), by the column answers: "unharmed",
         without an answer whose `flags` harm this score, by the table in docs/formats.md, and "all",
         with it. metric, label (with the direction where lower is better), `value`, the mean over
@@ -94,7 +95,7 @@ def score(
     from nfqa.job import Job
     from nfqa.judge.limits import Limits
     from nfqa.opening import refuse_for_embedded
-    from nfqa.scoring import estimate, score_file
+    from nfqa.scoring import plan_file, score_file
 
     try:
         path = Path(answers)
@@ -122,5 +123,5 @@ def score(
         raise ValueError(f"embedder={embedder!r} is read by {', '.join(reads)} alone, or beside judge='embedded'")
     job.refuse_files()
     if dry_run:
-        return estimate(job)
+        return plan_file(job)
     return score_file(job, engine=engine, progress=progress)

@@ -50,7 +50,7 @@ _SCORE: dict[str, dict[str, Any]] = {
     },
     "--engine": {"help": "local (default), ray or ray:ADDRESS, with a worker per GPU or core"},
     "--skip-bad": {"help": "skip invalid lines and list them in skipped.csv", "action": "store_true"},
-    "--dry-run": {"help": "estimate time and cost; score nothing", "action": "store_true"},
+    "--dry-run": {"help": "count requests to a language model, and their cost; score nothing", "action": "store_true"},
 }
 
 
@@ -179,7 +179,9 @@ def _tabulate(summary: pd.DataFrame, folder: Path) -> Iterator[str]:
     import pandas as pd
 
     cells = summary["value"].map("{:,.3f}".format) + " (" + summary.n.astype(str) + ")"
-    whole = "(all together)" if "all together" in set(summary.system) else "all together"
+    whole = "all together"
+    while whole in set(summary.system):
+        whole = f"({whole})"
     both = summary.assign(cell=cells.where(summary.n > 0), system=summary.system.replace("", whole))
     systems = both.system.unique()
     table = both[both.answers == "unharmed"]

@@ -135,6 +135,12 @@ class Job:
         """Whether D.A. is by SmolLM2's reader: no other language model judges."""
         return self.reader != ""
 
+    def asks(self, method: str) -> bool:
+        """Whether a method asks a language model for verdicts."""
+        roles = METHODS[method].roles
+        is_read = "reader" in roles and self.reader != ""
+        return "judge" in roles and not self.has_embedded_judge and not is_read
+
     def list_metrics(self, method: str) -> list[str]:
         """The metrics of a method; LINKAGE's is named after the kind of judge."""
         if method == "linkage":

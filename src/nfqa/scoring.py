@@ -8,11 +8,10 @@ import os
 import re
 import signal
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -42,12 +41,11 @@ if TYPE_CHECKING:
     from nfqa.models.evaluator import Evaluator
 
 _TEXTS = (
-    "question", "question_text", "answer", "system", "metric", "view", "point_of_view", "missing", "guarded", "note",
+    "question", "question_text", "answer", "system", "metric", "view", "point_of_view", "missing", "note",
     "flags", "signature",
 )  # fmt: skip
 _NUMBERS = {"grade": "float", "score": "float", "rank": "Int64", "probability": "float"}
 _MOST_ROWS = 100_000  # of scores.csv; scores.parquet holds all
-_SAMPLE_SIZE = 16  # questions, to tell how long all will take
 _REPLY_TOKENS = 12  # about what a judge writes: a bare verdict
 _RESUME = "run the same command to resume"
 _TRIES = 5  # of a chunk whose worker dies
@@ -173,7 +171,7 @@ class Worker:
     def tally(self) -> Tally:
         """What language models were asked, or, dry, would be."""
         asker = getattr(self.__dict__.get("judge"), "asker", None)
-        return replace(asker.tally) if asker else Tally()  # a copy: the next call counts on
+        return asker.tally if asker else Tally()
 
     def forget(self) -> None:
         """Let go of what was kept of the texts, so that memory stays flat; the models stay."""
@@ -394,8 +392,8 @@ def _copy_scores(job: Job, survey: Survey, path: Path, digest: _Digest) -> Itera
         flags = Counter[str]()
         for chunk, _ in survey.chunks:
             scores = sign_texts(_read_part(job, method, chunk), survey.counts)
-            notes = scores.melt("metric", ["note", "guarded"], value_name="text").query("text != ''")
-            digest.notes.update((notes.metric + ": " + notes.text).value_counts().to_dict())
+            notes = scores[scores.note != ""]
+            digest.notes.update((notes.metric + ": " + notes.note).value_counts().to_dict())
             flagged = scores.drop_duplicates(["question", "answer"]).query("flags != ''")
             flags.update(("flag " + flagged["flags"].str.split("; ").explode()).value_counts().to_dict())
             digest.signatures = (
@@ -424,15 +422,16 @@ def _read_part(job: Job, method: str, chunk: str) -> pd.DataFrame:
         raise ValueError(f"{path}: is damaged ({error}); remove it, and {_RESUME}") from None
 
 
-def estimate(job: Job) -> pd.DataFrame:
-    """What scoring would take, by a few questions scored here: one row a method; nothing is
-    written, no server asked.
+def plan_file(job: Job) -> pd.DataFrame:
+    """What scoring would ask of a language model as judge, counted over the whole file; nothing is
+    asked or written.
 
-    Returns: method, questions (left to score), tokens (an evaluator's, texts run one by one, or about
-        those of prompts), seconds (by one worker on this machine; NaN for what a server does),
-        requests and cost (at PRICE_IN and PRICE_OUT).
+    Returns: one row a method: method; questions, left to score; requests; tokens, about those of
+        the prompts; cost, at PRICE_IN and PRICE_OUT. NaN for a method that asks no such model.
     """
     import pandas as pd
+
+    from nfqa.judge.limits import Limits
 
     survey = survey_file(job)
     if not survey.chunks:
@@ -441,34 +440,15 @@ def estimate(job: Job) -> pd.DataFrame:
     for method in job.methods:
         left = {chunk: count for chunk, count in survey.chunks if method in job.list_missing(chunk)}
         row: dict[str, Any] = {"method": method, "questions": sum(left.values())}
-        if left:
-            chunk = next(each for each in job.read_chunks([], Counter()) if each.sha256 in left)
-            row |= _try_method(job, method, replace(chunk, questions=chunk.questions[:_SAMPLE_SIZE]), row["questions"])
+        if job.asks(method):
+            worker = Worker(job, dry=True)
+            for chunk in job.read_chunks([], Counter()):
+                if chunk.sha256 in left:
+                    worker.score(method, functions.read(chunk))
+            tally = worker.tally
+            written = tally.requests * _REPLY_TOKENS
+            cost = Limits.from_environment().price(round(tally.tokens_to_ask), written)
+            row |= {"requests": tally.requests, "tokens": round(tally.tokens_to_ask), "cost": cost}
         rows.append(row)
-    return pd.DataFrame(rows, columns=["method", "questions", "tokens", "seconds", "requests", "cost"]).round(2)
-
-
-def _try_method(job: Job, method: str, sample: QuestionSet, questions: int) -> dict[str, float | None]:
-    """What so many questions take, by those of a sample: the columns of `estimate`."""
-    from nfqa.judge.limits import Limits
-    from nfqa.metrics.perspective_diversity import score_views
-
-    worker = Worker(job, dry=True)
-    frames = functions.read(sample)
-    share = questions / len(sample.questions)
-    worker.score(method, frames)  # opens what it needs
-    tally = worker.tally
-    worker.forget()
-    started = time.perf_counter()
-    worker.score(method, frames)
-    seconds = time.perf_counter() - started
-    if tally.requests:
-        tokens = share * tally.tokens_to_ask
-        written = share * tally.requests * _REPLY_TOKENS
-        cost = Limits.from_environment().price(round(tokens), round(written))
-        return {"tokens": tokens, "requests": share * tally.requests, "cost": cost}
-    taken: dict[str, float | None] = {"seconds": share * seconds}
-    if method == "pd" and len(frames.views):  # of the losses that were just made
-        losses = score_views(frames.readable, frames.views, worker.evaluator, too_long="cut_tail")
-        taken["tokens"] = share * losses.attended.sum()
-    return taken
+    columns = ["method", "questions", "requests", "tokens", "cost"]
+    return pd.DataFrame(rows, columns=columns).astype({"requests": "Int64", "tokens": "Int64", "cost": float})

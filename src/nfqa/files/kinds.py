@@ -96,9 +96,13 @@ def _read_parquet(path: Path, extra: Extra) -> Lines:
 
 
 def _iterate_rows(path: Path, file: Any, columns: list[str]) -> Iterator[dict[str, Any]]:
-    for batch in file.iter_batches(_AT_ONCE, columns=columns):
-        try:
+    from pyarrow import ArrowException
+
+    try:
+        for batch in file.iter_batches(_AT_ONCE, columns=columns):
             yield from batch.to_pylist()
-        except UnicodeDecodeError as error:
-            what = f"a text is not UTF-8 ({error.reason}); save the file again as UTF-8"
-            raise ValueError(f"{path}: {what}") from None
+    except UnicodeDecodeError as error:
+        what = f"a text is not UTF-8 ({error.reason}); save the file again as UTF-8"
+        raise ValueError(f"{path}: {what}") from None
+    except (ArrowException, OSError) as error:  # a page that can't be unpacked
+        raise ValueError(f"{path}: is damaged ({error}); write it again") from None
