@@ -16,7 +16,7 @@ from nfqa.files.paths import stamp
 from nfqa.models.roles import DEFAULTS
 
 _PACKAGES = (
-    "matplotlib", "nltk", "numpy", "pandas", "rapidfuzz", "rouge-score", "sacrebleu", "scikit-learn", "scipy",
+    "matplotlib", "nltk", "numpy", "pandas", "rouge-score", "sacrebleu", "scikit-learn", "scipy",
     "sentence-transformers", "torch", "transformers",
 )  # fmt: skip
 

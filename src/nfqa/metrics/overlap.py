@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections import Counter
+import warnings
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache, partial
-from math import exp, fsum, log
-from typing import Literal, NamedTuple, get_args
+from functools import cache, partial
+from types import SimpleNamespace
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -133,8 +132,7 @@ def split_sentences(text: str) -> list[list[str]]:
 
 def forget_texts() -> None:
     """Let go of what is kept of the texts that were scored."""
-    by_google = (_google_rouge, _load_google_tokenizer)
-    for cached in (_rouge, split_sentences, *by_google, _match_words, _count_ngrams, _lacks_blanks):
+    for cached in (_rouge, split_sentences, _open_google_rouge, _lacks_blanks):
         cached.cache_clear()
 
 
@@ -144,38 +142,25 @@ def score_google_rouge(pairs: Pairs, *, variant: RougeVariant, stem: bool) -> ND
 
     ROUGE-L's longest common subsequence L gives P = L / |candidate|, R = L / |reference|, over
     tokens.
-    Source: PyPI package rouge-score, equal to it, whose tokens are used; L is found by rapidfuzz,
-        which needs a hundredth of the time of its table.
+    Source: PyPI package rouge-score, which computes it.
     """
-    return np.array([_google_rouge(candidate, reference, stem)[variant] for candidate, reference in pairs])
+    score = _open_google_rouge(stem)
+    named = variant.replace("rougel", "rougeL")
+    return np.array([score(reference, candidate)[named].fmeasure for candidate, reference in pairs])
 
 
 @cache
-def _google_rouge(candidate: str, reference: str, stem: bool) -> dict[str, float]:
-    from rapidfuzz.distance import LCSseq
-
-    tokenise = _load_google_tokenizer(stem)
-    c = tokenise(candidate)
-    r = tokenise(reference)
-    matches = [*_match_ngrams(c, r, 2), (LCSseq.similarity(c, r), len(c), len(r))]
-    scores = []
-    for shared, size, other in matches:
-        precision = shared / max(size, 1)
-        recall = shared / max(other, 1)
-        scores.append(2 * precision * recall / (precision + recall) if shared else 0.0)
-    return dict(zip(get_args(RougeVariant), scores, strict=True))
-
-
-@cache
-def _load_google_tokenizer(stem: bool) -> Callable[[str], tuple[str, ...]]:
+def _open_google_rouge(stem: bool) -> Callable[[str, str], dict[str, Any]]:
+    """All variants of a reference and a candidate, which are asked for one after the other."""
+    from rouge_score.rouge_scorer import RougeScorer
     from rouge_score.tokenizers import DefaultTokenizer
 
-    tokenise = DefaultTokenizer(stem).tokenize
-    return cache(lambda text: tuple(tokenise(text)))  # a text stands in many pairs, and stemming it is slow
+    tokenizer = SimpleNamespace(tokenize=cache(DefaultTokenizer(stem).tokenize))  # stemming a text is slow
+    return cache(RougeScorer(["rouge1", "rouge2", "rougeL"], tokenizer=tokenizer).score)
 
 
-def score_bleu(pairs: Pairs, *, smoothing: str) -> NDArray[np.float64]:
-    """Sentence BLEU-4 on words split at blanks, as the LINKAGE authors ran it (`smoothing` "none").
+def score_bleu(pairs: Pairs, *, smoothing: Literal["none", "method1", "method3"]) -> NDArray[np.float64]:
+    """Sentence BLEU-4 on words split at blanks, as the LINKAGE authors ran it ("none").
 
     BLEU = min(1, exp(1 - |reference| / |candidate|)) times the geometric mean of p_1 to p_4, p_n
     the candidate's n-grams that the reference has, each at most as often, over all of them; 0
@@ -183,44 +168,15 @@ def score_bleu(pairs: Pairs, *, smoothing: str) -> NDArray[np.float64]:
     near 1e-78, 1e-155 or 1e-231: their order says how many orders match and little more. "method1"
     adds 0.1 to empty counts, "method3" halves them.
     Source: Papineni et al. (2002); Chen and Cherry (2014) for the smoothings; nltk's sentence_bleu,
-        equal to it.
+        which computes it.
     """
-    return np.array([_combine_counts(_match_words(*pair), smoothing) for pair in pairs])
+    from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 
-
-def _combine_counts(matches: Sequence[tuple[int, int, int]], smoothing: str) -> float:
-    (common, length, other), *_ = matches
-    if not common:
-        return 0.0
-    logs = []
-    empty = 0
-    for shared, size, _ in matches:
-        empty = empty + (not shared)
-        most = max(size, 1)
-        smoothed = {"none": sys.float_info.min, "method1": 0.1 / most, "method3": 1 / (2**empty * most)}[smoothing]
-        logs.append(log(shared / most if shared else smoothed))
-    return min(1.0, exp(1 - other / length)) * exp(fsum(0.25 * each for each in logs))
-
-
-@cache
-def _match_words(candidate: str, reference: str) -> list[tuple[int, int, int]]:
-    return _match_ngrams(tuple(candidate.split()), tuple(reference.split()), 4)
-
-
-def _match_ngrams(candidate: tuple[str, ...], reference: tuple[str, ...], most: int) -> list[tuple[int, int, int]]:
-    """For 1-grams up to `most`: how many the texts share, each as often as both have it, and how
-    many each has.
-    """
-    matches = []
-    for counts, other in zip(_count_ngrams(candidate, most), _count_ngrams(reference, most), strict=True):
-        shared = sum(min(count, other[gram]) for gram, count in counts.items() if gram in other)
-        matches.append((shared, counts.total(), other.total()))
-    return matches
-
-
-@lru_cache(maxsize=32)  # a reference is compared with all candidates of its question, one after the other
-def _count_ngrams(words: tuple[str, ...], most: int) -> list[Counter[tuple[str, ...]]]:
-    return [Counter(zip(*(words[start:] for start in range(n)), strict=False)) for n in range(1, most + 1)]
+    smooth = None if smoothing == "none" else getattr(SmoothingFunction(), smoothing)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of orders without a match, which are most
+        scores = [sentence_bleu([each.split()], text.split(), smoothing_function=smooth) for text, each in pairs]
+    return np.array(scores, dtype=np.float64)
 
 
 def score_sacrebleu(pairs: Pairs) -> NDArray[np.float64]:
