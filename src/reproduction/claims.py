@@ -279,9 +279,10 @@ def say_deciding(row: Any) -> str:
 
 
 def say_verdict(row: Any) -> str:
-    """A verdict with the number of comparisons that support it, or with what a test needs."""
+    """A verdict with how many comparisons hold, fail or are inconclusive; or with what a test needs."""
     if row.verdict == NOT_TESTED:
         return f"{NOT_TESTED}{'; needs ' if row.needs else ''}{row.needs}"
     compared = row.supported + row.not_supported + row.inconclusive
-    still_open = f", {row.inconclusive} inconclusive" if row.inconclusive else ""
-    return f"{row.verdict}: {row.supported} of {compared}{row.primary}{still_open}{row.needed}"
+    others = {"fail": row.not_supported, "inconclusive": row.inconclusive}
+    rest = "".join(f", {count} {word}" for word, count in others.items() if count)
+    return f"{row.verdict}: {row.supported} of {compared} hold{row.primary}{rest}{row.needed}"
