@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
-from notebook_cells import PAPERS, CostEvaluator, RuleModel, answer_by_rule, run_artefact, use_evaluators, use_rule
+from notebook_cells import PAPERS, answer_by_rule, run_artefact, use_rule
 from tiny_models import LetterEmbedder
 
 from nfqa import opening
 from nfqa.judge.journal import Journal
 from nfqa.models.chat import Request
-from reproduction.data.load import load
 from reproduction.notebooks import read_cells
 from reproduction.open import Lab
 from reproduction.papers import list_row_keys
-from reproduction.studies.baselines import BASELINES
-from reproduction.values import match_rows, pick
+from reproduction.values import match_rows
 from tools.verdicts import import_completions
 
 ASK = ("parameters", "setup", "ask")
 ALL_SMALL = {"limit": 2, "resamples": 20, "answers": 4, "n_seeds": 1, "judge_candidates": 3, "judge_questions": 2}
-MODELS = {"judge": "openai:strict,openai:lenient", "generator": "openai:gpt-4o,openai:own/writer,openai:gemma-2-9b-it"}
 REPLIES_LEAD = {  # what these ask next depends on a reply, which no plan knows
     "debateqa/table_04", "debateqa/table_05", "debateqa/table_06", "debateqa/figure_06", "debateqa/figure_07",
     "debateqa/figure_10", "debateqa/figure_13", "linkage/table_03",
@@ -151,17 +144,6 @@ def test_an_unreadable_verdict_is_missing_and_counted_and_never_a_default(model,
     assert row.n + row.dropped == len(names["webglm"].questions)
 
 
-def test_solved_examples_come_from_another_dataset_than_the_judged_one(model, run) -> None:
-    prompts: list[str] = []
-    model(lambda request: prompts.append(request.prompt) or answer_by_rule(request))
-    names = run("linkage/table_07", *ASK, judge="openai:any", limit=4)
-    judged = {question.text for question in names["questions"].questions}
-    others = {question.text for question in names["lab"].load("antique").questions}
-    questions = [re.findall(r"<question>\n(.*?)\n</question>", prompt, re.DOTALL) for prompt in prompts]
-    assert {len(texts) - 1 for texts in questions} == {0, 1, 3, 5}
-    assert all(texts[-1] in judged and {*texts[:-1]} <= others for texts in questions)
-
-
 def test_references_are_written_by_generators_or_there_are_none(run) -> None:
     few = {"judge": "openai:any", "limit": 4, "judge_candidates": 100}
     table = run("linkage/table_03", generator="openai:a, openai:b", **few)["table"]
@@ -171,85 +153,3 @@ def test_references_are_written_by_generators_or_there_are_none(run) -> None:
     assert agreement.signature.str.contains("generators:openai:a+openai:b", regex=False).all()
     table = run("linkage/table_03", generator="", **few)["table"]
     assert ({*table.metric}, {*table.references}) == ({"pointwise"}, {""})
-
-
-SYSTEMS, JUDGES = {"gpt_4o", "writer", "gemma_2_9b"}, {"strict", "lenient"}
-RATED = load("overton", data="sample")
-# Of an artefact: rows of its table, and the members of some columns there.
-ROWS: dict[str, dict[str, dict[str, set[Any]]]] = {
-    "table_04": {
-        "statistic == 'mean' and metric == 'pd'": {"system": SYSTEMS, "evaluator": {"one", "three"}},
-        "statistic == 'mean' and metric == 'da'": {"system": SYSTEMS, "judge": JUDGES},
-    },
-    "figure_09": {"metric == 'da' and along == 'both'": {"judge": JUDGES, "generator": SYSTEMS}},
-    "table_05": {
-        "difference_from == '' and metric == 'da'": {"generator": SYSTEMS, "judge": JUDGES},
-        "metric == 'pd'": {"evaluator": {"one", "three"}, "answers": {"prompted"}},
-    },
-}  # fmt: skip
-
-
-def write_as(name: str, request: Request) -> str:
-    """As `answer_by_rule`, but for an answer, whose length depends on model and prompt."""
-    number = hashlib.sha256(f"{name}{request.prompt}".encode()).digest()[0]
-    answers = not request.labels and "JSON list" not in request.prompt
-    return " ".join(["Some say yes, others no."] * (1 + number % 7)) if answers else answer_by_rule(request)
-
-
-@pytest.fixture
-def main_experiment(run, monkeypatch) -> Callable[..., pd.DataFrame]:
-    """Run DebateQA's notebooks with two evaluators, two judges and three generators; the table."""
-    signs = {"one": 1, "three": -1}  # by the one a longer answer is better, by the other worse
-    evaluators = {name: CostEvaluator(lambda text, _, s=sign: 9 - s * len(text) / 999) for name, sign in signs.items()}
-    use_evaluators(monkeypatch, **evaluators)
-    monkeypatch.setattr(
-        opening, "open_model", lambda spec, journal, dtype="": RuleModel(spec, partial(write_as, spec.name))
-    )
-
-    def execute(name: str, **parameters: Any) -> pd.DataFrame:
-        known = ASKING.get(f"debateqa/{name}", {"limit", *MODELS})
-        chosen = {key: value for key, value in (MODELS | {"limit": 3, "resamples": 20}).items() if key in known}
-        return run(f"debateqa/{name}", **chosen | parameters)["table"]
-
-    return execute
-
-
-@pytest.mark.parametrize("name", ROWS)
-def test_every_generator_has_its_rows_by_every_evaluator_and_judge(name, main_experiment) -> None:
-    table = main_experiment(name)
-    for query, columns in ROWS[name].items():
-        rows = table.query(query)
-        for (column, members), size in product(columns.items(), [len(rows)]):
-            assert (set(rows[column]), size > 0) == (members, True), (query, column)
-    assert set(table.origin) == {"sample"}
-
-
-@pytest.fixture
-def rate(run, monkeypatch) -> Callable[..., dict[str, Any]]:
-    """Run a notebook with an evaluator that agrees wholly with people: a view costs the less the better it is rated."""
-    answers = RATED.answers.set_index(["question", "system"]).text
-    views = RATED.views.set_index(["question", "view"]).text
-    ratings = {
-        (answers[row.question, row.system], views[row.question, row.view]): row.rating
-        for row in RATED.ratings.itertuples()
-    }
-    evaluator = CostEvaluator(lambda text, target: (6.0 - ratings.get((text, target), 3)) * 2)
-    use_evaluators(monkeypatch, small=evaluator)
-    return lambda name: run(f"debateqa/{name}", resamples=20, **{} if "figure" in name else {"judge": "openai:any"})
-
-
-def test_a_metric_that_agrees_with_people_is_found_to(rate) -> None:
-    names = rate("human_alignment")
-    table, dataset = names["table"], RATED.name
-    form = {"dataset": dataset, "metric": "pd", "evaluator": "small", "variant": "paper", "statistic": "spearman"}
-    row = pick(table, level="item", **form)
-    assert row.value == pytest.approx(1)
-    assert (np.isnan(row.low), row.resampled) == (True, "1 group")  # all share their questions
-    rated = RATED.ratings.groupby(["rater", "question"]).rating.nunique()
-    assert (row.n, row.dropped) == ((rated > 1).sum(), (rated == 1).sum())
-    length = pick(table, **form | {"metric": "length", "evaluator": "", "variant": ""}, level="item")
-    gap = pick(table, level="item", difference_from="length", **form)
-    assert gap.value == pytest.approx(1 - length.value)
-    for baseline in BASELINES:
-        row = pick(table, dataset=dataset, metric=baseline, judge="judge", level="question", statistic="kendall")
-        assert row.n + row.dropped == len(RATED.questions)
