@@ -109,10 +109,7 @@ def test_a_missing_or_unreadable_list_drops_the_question_with_the_reason() -> No
         "Answer1: one Answer2: two Answer3: three",
         "Sure! Here they are.\n\nAnswer 1: one\n\nAnswer 2: two\n\nAnswer 3: three",
         "**Answer 1**: one\n**Answer 2**: two\n**Answer 3**: three",
-        "### Answer 1\none\n### Answer 2\ntwo\n### Answer 3\nthree",
         "[Answer1]: one\n[Answer2]: two\n[Answer3]: three",
-        "Answer1： one\nAnswer2： two\nAnswer3： three",
-        '"Answer1": one\n"Answer2": two\n"Answer3": three',
         "Answer1: one\nAnswer2: two\nAnswer3: three\nAnswer4: four",
         "Answer2: x\nAnswer1: one\nAnswer2: two\nAnswer3: three",  # the first run in order
     ],

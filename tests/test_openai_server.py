@@ -5,16 +5,11 @@ from __future__ import annotations
 import logging
 import math
 import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import openai
 import pytest
-from conftest import PROJECT
 from stub_server import ODD, RETRIED, StubServer, reply_to
 
 from nfqa import opening
@@ -439,30 +434,3 @@ def test_any_text_can_be_sent():
     with StubServer() as stub:
         assert isinstance(ask(stub, [Request("half \ud800 pair\x00")])[0], Reply)
     assert stub.bodies[0]["messages"][0]["content"] == "half \ufffd pair\x00"
-
-
-INTERRUPTED = """
-import sys
-from nfqa.models.chat import Decoding, Request
-from nfqa.judge.openai_server import OpenAIServer
-from nfqa.models.roles import RoleSpec, parse_role
-server = OpenAIServer(RoleSpec("judge", "openai", "stub", None, sys.argv[1]))
-list(server.answer([Request(str(i)) for i in range(100)], Decoding()))
-"""
-
-
-def test_an_interrupt_ends_the_process_though_the_server_hangs():
-    with StubServer(script=["hang"] * 100) as stub:
-        variables = os.environ | {"PYTHONPATH": str(PROJECT / "src")}
-        command = [sys.executable, "-c", INTERRUPTED, stub.url]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=variables)
-        deadline = time.monotonic() + 30
-        while stub.at_once < 16 and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert stub.at_once == 16
-        process.send_signal(signal.SIGINT)
-        began = time.monotonic()
-        _, errors = process.communicate(timeout=30)
-        assert time.monotonic() - began < 5  # the time-out would be 120 s
-    assert "KeyboardInterrupt" in errors
-    assert process.returncode != 0
