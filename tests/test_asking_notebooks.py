@@ -17,8 +17,6 @@ from nfqa.judge.journal import Journal
 from nfqa.models.chat import Request
 from reproduction.notebooks import read_cells
 from reproduction.open import Lab
-from reproduction.papers import list_row_keys
-from reproduction.values import match_rows
 from tools.verdicts import import_completions
 
 ASK = ("parameters", "setup", "ask")
@@ -98,37 +96,6 @@ def test_a_plan_counts_what_is_then_asked_and_a_second_run_asks_nothing(identifi
     assert (again.requests, again.verdicts) == (0, tally.verdicts)
 
 
-TABLES = [f"table_{number:02}" for number in range(2, 11)]
-AS_PUBLISHED = {"table_09": {"judge_seeds": 3}, "table_10": {"judge_seeds": 3}, "table_06": {"limit": None}}
-
-
-def list_judged(name: str) -> list[dict[str, Any]]:
-    """By which columns the rows of the sample's judge are to be had that are like published ones."""
-    published = PAPERS["linkage"].find_published(name)
-    rows = published.loc[published.judge != "", list_row_keys(published)].to_dict("records")
-    return [row | {"judge": "judge", "dataset": f"sample_{row['dataset']}"} for row in rows]
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_every_published_row_of_a_judge_has_its_like_when_a_rule_answers(name, run) -> None:
-    small = {
-        "limit": 4,
-        "n_seeds": 2,
-        "judge_candidates": 100,
-        "judge": "openai:any",
-        "generator": "openai:a, openai:b",
-    }
-    known = {parameter: small[parameter] for parameter in small if parameter in ASKING.get(f"linkage/{name}", small)}
-    table = run(f"linkage/{name}", **known | AS_PUBLISHED.get(name, {}))["table"]
-    assert list_judged(name)
-    for columns in list_judged(name):
-        rows = table[match_rows(table, columns)]
-        assert len(rows) == 1, columns
-        # Equal candidates under four lists are few: few questions keep any.
-        assert name == "table_06" or rows.value.notna().all(), columns
-    assert set(table.value[table.statistic == "missing_verdicts"]) == {0}
-
-
 def mumble(request: Request) -> str:
     unclear = hashlib.sha256(request.prompt.encode()).digest()[0] < 48  # whatever the seed
     return "I can't say." if unclear else answer_by_rule(request)
@@ -142,14 +109,3 @@ def test_an_unreadable_verdict_is_missing_and_counted_and_never_a_default(model,
     row = names["table"].query("judge == 'judge' and metric == 'listwise' and statistic == 'acc_best'").iloc[0]
     assert row.dropped_because == f"unreadable {row.dropped}"
     assert row.n + row.dropped == len(names["webglm"].questions)
-
-
-def test_references_are_written_by_generators_or_there_are_none(run) -> None:
-    few = {"judge": "openai:any", "limit": 4, "judge_candidates": 100}
-    table = run("linkage/table_03", generator="openai:a, openai:b", **few)["table"]
-    rows = table.query("references == 'written'")
-    assert {*rows.metric} == {"pointwise_ref", "pairwise", "listwise"}
-    agreement = rows[rows.statistic == "spearman"]
-    assert agreement.signature.str.contains("generators:openai:a+openai:b", regex=False).all()
-    table = run("linkage/table_03", generator="", **few)["table"]
-    assert ({*table.metric}, {*table.references}) == ({"pointwise"}, {""})

@@ -196,7 +196,6 @@ def add_bias(writer: GGUFWriter) -> None:
 @pytest.mark.parametrize(
     ("options", "damage", "facts"),
     [
-        ({}, lambda file: file.write_text("no model at all"), ["GGUF", "download it again"]),
         ({}, cut_in_the_middle, ["download it again"]),
         ({"architecture": "plamo"}, None, ["plamo", "such as llama, qwen2", "openai:MODEL@http://HOST:8080/v1"]),
         ({"architecture": "bert"}, None, ["bert", "choose a text model"]),

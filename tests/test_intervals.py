@@ -50,15 +50,6 @@ def test_value_spread_and_counts_equal_hand_arithmetic():
         assert (none.spread, none.n, none.n_missing) == (None, 0, 2)
 
 
-def test_one_full_column_has_the_t_interval_of_a_mean_and_several_that_of_the_rows_means():
-    table = np.random.default_rng(1).normal(size=(12, 3))
-    for values in (table[:, 0], table):
-        rows = values if values.ndim == 1 else values.mean(1)
-        expected = stats.ttest_1samp(rows, 0).confidence_interval(0.95)
-        result = estimate_mean(values)
-        assert (result.low, result.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
-
-
 def test_missing_values_give_the_interval_of_a_linear_model_with_clustered_errors():
     # the value is the mean of the columns' means: a linear combination of the coefficients of a model without intercept
     table = make_table(np.random.default_rng(4), 15, 3, 0.25)
