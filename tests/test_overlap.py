@@ -276,3 +276,8 @@ def test_a_row_says_where_words_have_no_blanks_or_a_text_was_cut():
     assert notes["bertscore"] == ["", "", EMBEDDER_CUT]
     draws["draw"] = [make_draw("q", "Dogs bark, 狗.", ["No.", "dogs"])]
     assert set(score_overlap(draws, ["rouge1", "bertscore"], StubEmbedder()).note) == {""}
+
+
+def test_no_bertscore_is_above_1():
+    texts = [f"w{number} x{number}" for number in range(60)]
+    assert max(score(name, text, text, StubEmbedder()) for name in ("bertscore", "cls_cosine") for text in texts) == 1
