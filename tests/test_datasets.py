@@ -121,6 +121,8 @@ def test_the_released_shape_is_read_with_ids_as_texts_and_repeated_points_are_co
     assert [(p.id, p.text) for p in question.partial_answers] == [("7.1", "Yes. It helps."), ("7.2", "No. It harms.")]
     assert (repeated.id, len(repeated.partial_answers)) == ("8", 3)
     assert +counts == {"repeated_partial_answers": 1}
+    with pytest.raises(ValueError, match=r"set\.jsonl: holds no question"):
+        read_file(write_lines(tmp_path), "debateqa")
 
 
 def test_claims_keep_stance_and_lose_tags_and_empty_perspectives(tmp_path: Path) -> None:

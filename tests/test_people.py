@@ -17,6 +17,7 @@ from reproduction.studies.people import (
     group_raters,
     measure_kappa,
     measure_krippendorff_alpha,
+    rank_systems,
     rate_bradley_terry,
     rate_elo,
 )
@@ -50,6 +51,17 @@ def test_every_two_answers_of_a_rater_are_compared():
     assert set(result.dataset) == {"made_up"}
     with pytest.raises(ValueError, match="no ratings by people"):
         compare_answers(make_ratings())
+
+
+def test_bradley_terry_of_a_rater_by_hand():
+    # a is preferred to b; with 0.1 ties between all pairs of a, b, c a has 1.05 + 0.05 wins, and with strengths p, 1/p
+    # and 1 it is expected to have 1.1 p / (p + 1/p) + 0.1 p / (p + 1): p = 3.612 solves it
+    comparisons = compare_answers(make_ratings({"x": [5, 3, NAN]}, {"y": [NAN, 3, 3]}))
+    ranked = rank_systems(comparisons, "bradley_terry", by=["rater"])
+    result = ranked.pivot(index="rater", columns="system", values="strength").loc[0]
+    p = np.exp((result.a - result.b) / 2)
+    assert p == pytest.approx(3.612, abs=1e-3)
+    assert 1.1 * p / (p + 1 / p) + 0.1 * p / (p + 1) == pytest.approx(1.1, abs=1e-6)
 
 
 def test_raters_are_grouped_by_the_questions_that_they_share():
