@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -15,13 +14,12 @@ import pytest
 from conftest import PROJECT
 
 from nfqa import opening
-from nfqa.kernels.perplexity import Settings
+from nfqa.judge.asking import Asker
+from nfqa.judge.journal import Journal
 from nfqa.models.chat import Decoding, Failure, Reply, Request
-from nfqa.models.restated import Restated, TargetLoss
-from nfqa.models.roles import RoleSpec
+from nfqa.models.roles import RoleSpec, parse_role
 from reproduction import open as lab_open
 from reproduction.notebooks import read_cells
-from reproduction.open import Lab
 from reproduction.papers import find_artefact, read_papers
 
 PAPERS = read_papers(PROJECT)
@@ -96,6 +94,13 @@ class RuleModel:
         pass
 
 
+def open_asker(folder: Path, answer_one: Callable[[Request], str], name: str = "any") -> Asker:
+    """A generator that answers greedily by a rule, with a journal in a folder."""
+    spec = parse_role("generator", f"openai:{name}")
+    model = RuleModel(spec, answer_one)
+    return Asker(spec, lambda _: model, Journal(folder / "journal.sqlite"), Decoding(temperature=0))
+
+
 def use_rule(patch: pytest.MonkeyPatch, answer_one: Callable[[Request], str]) -> None:
     """Let a rule stand in for every language model that a notebook opens."""
     patch.setattr(opening, "open_model", lambda spec, journal, dtype="": RuleModel(spec, answer_one))
@@ -109,26 +114,3 @@ def answer_by_rule(request: Request) -> str:
     if "JSON list" in request.prompt:  # of points of view
         return json.dumps([{"point_of_view": "It is so.", "documents": [1]}])
     return "Answer1: It is so, more or less.\nAnswer2: It may be so.\nAnswer3: Blue is a colour."
-
-
-class CostEvaluator:
-    """An evaluator by rule: `cost` gives the nats of each target of a context."""
-
-    spec, identity, chats = SimpleNamespace(kind="hf", name="made", identity="hf:made"), "hf:made|float32", True
-
-    def __init__(self, cost: Callable[[str, str], float]) -> None:
-        self.cost = cost
-
-    def adapt(self, settings: Settings) -> Settings:
-        return settings
-
-    def score(self, items: Sequence[Restated], settings: Settings) -> list[list[TargetLoss]]:
-        return [[TargetLoss(self.cost(item.context, target), 2, 9) for target in item.targets] for item in items]
-
-
-def use_evaluators(patch: pytest.MonkeyPatch, **evaluators: Any) -> None:
-    """Let these fill the role of a notebook, in this order."""
-    first = next(iter(evaluators))
-    patch.setattr(Lab, "evaluators", evaluators)
-    patch.setattr(Lab, "evaluator", evaluators[first])
-    patch.setattr(Lab, "evaluator_name", first)

@@ -74,7 +74,6 @@ class StubServer:
     delay: seconds before each reply. key: the only one let in. refuses: a field that is answered with status 400.
     top: the likely tokens after a prompt that ends in `[[` and more; without it logprobs are passed over in silence.
     edit: a last word on the reply's JSON. model: None takes any name. listed: another list of models.
-    echo: what a fault says.
     """
 
     def __init__(
@@ -91,19 +90,16 @@ class StubServer:
         edit: Callable[[dict[str, Any]], object] | None = None,
         model: str | None = None,
         listed: object = None,
-        echo: str = "",
         random_seed: int = 0,
     ) -> None:
         self.faults, self.share, self.script, self.reply, self.delay = faults, share, list(script), reply, delay
         self.key, self.refuses, self.top, self.edit, self.model = key, refuses, top, edit, model
-        self.refusal: Callable[[dict[str, Any]], str | None] | None = None  # what a 400 says of a body
-        self.listed, self.echo, self.random_seed = listed, echo, random_seed
+        self.listed, self.random_seed = listed, random_seed
         self.asked: Counter[tuple[str, int]] = Counter()  # attempts
         self.answered: Counter[tuple[str, int]] = Counter()  # replies that went out whole
         self.sent: list[Sent] = []
         self.bodies: list[dict[str, Any]] = []
         self.paths: list[str] = []
-        self.times: list[float] = []
         self.at_once = self.most_at_once = 0
         self.lock = threading.Lock()
         self.closing = threading.Event()
@@ -163,7 +159,6 @@ class _Handler(BaseHTTPRequestHandler):
         with stub.lock:
             stub.bodies.append(body)
             stub.paths.append(self.path)
-            stub.times.append(time.monotonic())
             stub.at_once += 1
             stub.most_at_once = max(stub.most_at_once, stub.at_once)
         try:
@@ -186,8 +181,6 @@ class _Handler(BaseHTTPRequestHandler):
                 hint = " Use 'max_completion_tokens' instead." if field == "max_tokens" else ""
                 message = f"Unrecognized request argument supplied: {field}.{hint}"
                 return self.send(400, {"error": {"message": message}})
-        if stub.refusal and (message := stub.refusal(body)):
-            return self.send(400, {"error": {"message": message}})
         chat = "messages" in body
         prompt = body["messages"][0]["content"] if chat else body["prompt"]
         begun = body["messages"][1]["content"] if chat and len(body["messages"]) > 1 else prompt
@@ -218,17 +211,13 @@ class _Handler(BaseHTTPRequestHandler):
         name, _, number = fault.partition(":")
         text, code = json.dumps(whole), int(number) if number.isdigit() else 0
         # With what the client sent as its key, as careless servers have it.
-        echo = self.server.stub.echo or f"went wrong, Authorization: {self.headers.get('Authorization')}"
-        long = "This model's maximum context length is 2048 tokens. However, you requested 9000 tokens."
-        refusal = {"message": {"content": None, "refusal": "I would rather not."}}
+        echo = f"went wrong, Authorization: {self.headers.get('Authorization')}"
         replies: dict[str, tuple[int, object, dict[str, str]]] = {
             "rate_limit": (429, {"error": {"message": "Rate limit reached"}}, {"Retry-After": number or "0"}),
             "status": (code, {"error": {"message": echo}}, {}),
             "error_500": (500, "<html><body>Internal Server Error</body></html>", {"Content-Type": "text/html"}),
-            "too_long": (400, {"object": "error", "message": long, "code": 400}, {}),
             "error_inside": (200, {"error": {"message": "overloaded", "code": code or None}}, {}),
             "no_choices": (200, whole | {"choices": []}, {}),
-            "refusal": (200, whole | {"choices": [whole["choices"][0] | refusal]}, {}),
             "redirect": (307, {}, {"Location": number}),
             "plain_text": (200, text, {"Content-Type": "text/plain"}),
             "deep": (200, '{"choices":' + "[" * 100_000, {}),

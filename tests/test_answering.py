@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from notebook_cells import RuleModel
+from notebook_cells import RuleModel, open_asker
 from test_prompts import use_own
 from tiny_models import make_tiny_model
 
@@ -24,12 +23,6 @@ from reproduction.data.load import load
 from reproduction.debates.answered import Answered, read_answer_files
 
 QUESTIONS = {"1": "Should primary schools abolish homework?", "2": "Do zoos do more good than harm?"}
-
-
-def open_generator(folder: Path, name: str, answer: Callable[[Request], str]) -> Asker:
-    spec = parse_role("generator", f"openai:{name}")
-    journal = Journal(folder / "journal.sqlite")
-    return Asker(spec, lambda _: RuleModel(spec, answer), journal, Decoding(temperature=0))
 
 
 class EndingModel(RuleModel):
@@ -48,7 +41,7 @@ def test_every_generator_answers_every_question_and_a_second_run_asks_nothing(tm
         prompts.append(request.prompt)
         return f"An answer to {len(request.prompt)} characters."
 
-    writers = {name: open_generator(tmp_path, name, answer) for name in ("one", "two")}
+    writers = {name: open_asker(tmp_path, answer, name) for name in ("one", "two")}
     first = answer_questions(QUESTIONS, writers, use_own())
     assert first[["system", "question", "ended"]].to_numpy().tolist() == [
         ["one", "1", "stop"], ["one", "2", "stop"], ["two", "1", "stop"], ["two", "2", "stop"],

@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
-from notebook_cells import PAPERS, CostEvaluator, RuleModel, answer_by_rule, run_artefact, use_evaluators, use_rule
+from notebook_cells import PAPERS, answer_by_rule, run_artefact, use_rule
 from tiny_models import LetterEmbedder
 
 from nfqa import opening
 from nfqa.judge.journal import Journal
 from nfqa.models.chat import Request
-from reproduction.data.load import load
 from reproduction.notebooks import read_cells
 from reproduction.open import Lab
-from reproduction.papers import list_row_keys
-from reproduction.studies.baselines import BASELINES
-from reproduction.values import match_rows, pick
 from tools.verdicts import import_completions
 
 ASK = ("parameters", "setup", "ask")
 ALL_SMALL = {"limit": 2, "resamples": 20, "answers": 4, "n_seeds": 1, "judge_candidates": 3, "judge_questions": 2}
-MODELS = {"judge": "openai:strict,openai:lenient", "generator": "openai:gpt-4o,openai:own/writer,openai:gemma-2-9b-it"}
 REPLIES_LEAD = {  # what these ask next depends on a reply, which no plan knows
     "debateqa/table_04", "debateqa/table_05", "debateqa/table_06", "debateqa/figure_06", "debateqa/figure_07",
     "debateqa/figure_10", "debateqa/figure_13", "linkage/table_03",
@@ -105,37 +96,6 @@ def test_a_plan_counts_what_is_then_asked_and_a_second_run_asks_nothing(identifi
     assert (again.requests, again.verdicts) == (0, tally.verdicts)
 
 
-TABLES = [f"table_{number:02}" for number in range(2, 11)]
-AS_PUBLISHED = {"table_09": {"judge_seeds": 3}, "table_10": {"judge_seeds": 3}, "table_06": {"limit": None}}
-
-
-def list_judged(name: str) -> list[dict[str, Any]]:
-    """By which columns the rows of the sample's judge are to be had that are like published ones."""
-    published = PAPERS["linkage"].find_published(name)
-    rows = published.loc[published.judge != "", list_row_keys(published)].to_dict("records")
-    return [row | {"judge": "judge", "dataset": f"sample_{row['dataset']}"} for row in rows]
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_every_published_row_of_a_judge_has_its_like_when_a_rule_answers(name, run) -> None:
-    small = {
-        "limit": 4,
-        "n_seeds": 2,
-        "judge_candidates": 100,
-        "judge": "openai:any",
-        "generator": "openai:a, openai:b",
-    }
-    known = {parameter: small[parameter] for parameter in small if parameter in ASKING.get(f"linkage/{name}", small)}
-    table = run(f"linkage/{name}", **known | AS_PUBLISHED.get(name, {}))["table"]
-    assert list_judged(name)
-    for columns in list_judged(name):
-        rows = table[match_rows(table, columns)]
-        assert len(rows) == 1, columns
-        # Equal candidates under four lists are few: few questions keep any.
-        assert name == "table_06" or rows.value.notna().all(), columns
-    assert set(table.value[table.statistic == "missing_verdicts"]) == {0}
-
-
 def mumble(request: Request) -> str:
     unclear = hashlib.sha256(request.prompt.encode()).digest()[0] < 48  # whatever the seed
     return "I can't say." if unclear else answer_by_rule(request)
@@ -149,107 +109,3 @@ def test_an_unreadable_verdict_is_missing_and_counted_and_never_a_default(model,
     row = names["table"].query("judge == 'judge' and metric == 'listwise' and statistic == 'acc_best'").iloc[0]
     assert row.dropped_because == f"unreadable {row.dropped}"
     assert row.n + row.dropped == len(names["webglm"].questions)
-
-
-def test_solved_examples_come_from_another_dataset_than_the_judged_one(model, run) -> None:
-    prompts: list[str] = []
-    model(lambda request: prompts.append(request.prompt) or answer_by_rule(request))
-    names = run("linkage/table_07", *ASK, judge="openai:any", limit=4)
-    judged = {question.text for question in names["questions"].questions}
-    others = {question.text for question in names["lab"].load("antique").questions}
-    questions = [re.findall(r"<question>\n(.*?)\n</question>", prompt, re.DOTALL) for prompt in prompts]
-    assert {len(texts) - 1 for texts in questions} == {0, 1, 3, 5}
-    assert all(texts[-1] in judged and {*texts[:-1]} <= others for texts in questions)
-
-
-def test_references_are_written_by_generators_or_there_are_none(run) -> None:
-    few = {"judge": "openai:any", "limit": 4, "judge_candidates": 100}
-    table = run("linkage/table_03", generator="openai:a, openai:b", **few)["table"]
-    rows = table.query("references == 'written'")
-    assert {*rows.metric} == {"pointwise_ref", "pairwise", "listwise"}
-    agreement = rows[rows.statistic == "spearman"]
-    assert agreement.signature.str.contains("generators:openai:a+openai:b", regex=False).all()
-    table = run("linkage/table_03", generator="", **few)["table"]
-    assert ({*table.metric}, {*table.references}) == ({"pointwise"}, {""})
-
-
-SYSTEMS, JUDGES = {"gpt_4o", "writer", "gemma_2_9b"}, {"strict", "lenient"}
-RATED = load("overton", data="sample")
-# Of an artefact: rows of its table, and the members of some columns there.
-ROWS: dict[str, dict[str, dict[str, set[Any]]]] = {
-    "table_04": {
-        "statistic == 'mean' and metric == 'pd'": {"system": SYSTEMS, "evaluator": {"one", "three"}},
-        "statistic == 'mean' and metric == 'da'": {"system": SYSTEMS, "judge": JUDGES},
-    },
-    "figure_09": {"metric == 'da' and along == 'both'": {"judge": JUDGES, "generator": SYSTEMS}},
-    "table_05": {
-        "difference_from == '' and metric == 'da'": {"generator": SYSTEMS, "judge": JUDGES},
-        "metric == 'pd'": {"evaluator": {"one", "three"}, "answers": {"prompted"}},
-    },
-}  # fmt: skip
-
-
-def write_as(name: str, request: Request) -> str:
-    """As `answer_by_rule`, but for an answer, whose length depends on model and prompt."""
-    number = hashlib.sha256(f"{name}{request.prompt}".encode()).digest()[0]
-    answers = not request.labels and "JSON list" not in request.prompt
-    return " ".join(["Some say yes, others no."] * (1 + number % 7)) if answers else answer_by_rule(request)
-
-
-@pytest.fixture
-def main_experiment(run, monkeypatch) -> Callable[..., pd.DataFrame]:
-    """Run DebateQA's notebooks with two evaluators, two judges and three generators; the table."""
-    signs = {"one": 1, "three": -1}  # by the one a longer answer is better, by the other worse
-    evaluators = {name: CostEvaluator(lambda text, _, s=sign: 9 - s * len(text) / 999) for name, sign in signs.items()}
-    use_evaluators(monkeypatch, **evaluators)
-    monkeypatch.setattr(
-        opening, "open_model", lambda spec, journal, dtype="": RuleModel(spec, partial(write_as, spec.name))
-    )
-
-    def execute(name: str, **parameters: Any) -> pd.DataFrame:
-        known = ASKING.get(f"debateqa/{name}", {"limit", *MODELS})
-        chosen = {key: value for key, value in (MODELS | {"limit": 3, "resamples": 20}).items() if key in known}
-        return run(f"debateqa/{name}", **chosen | parameters)["table"]
-
-    return execute
-
-
-@pytest.mark.parametrize("name", ROWS)
-def test_every_generator_has_its_rows_by_every_evaluator_and_judge(name, main_experiment) -> None:
-    table = main_experiment(name)
-    for query, columns in ROWS[name].items():
-        rows = table.query(query)
-        for (column, members), size in product(columns.items(), [len(rows)]):
-            assert (set(rows[column]), size > 0) == (members, True), (query, column)
-    assert set(table.origin) == {"sample"}
-
-
-@pytest.fixture
-def rate(run, monkeypatch) -> Callable[..., dict[str, Any]]:
-    """Run a notebook with an evaluator that agrees wholly with people: a view costs the less the better it is rated."""
-    answers = RATED.answers.set_index(["question", "system"]).text
-    views = RATED.views.set_index(["question", "view"]).text
-    ratings = {
-        (answers[row.question, row.system], views[row.question, row.view]): row.rating
-        for row in RATED.ratings.itertuples()
-    }
-    evaluator = CostEvaluator(lambda text, target: (6.0 - ratings.get((text, target), 3)) * 2)
-    use_evaluators(monkeypatch, small=evaluator)
-    return lambda name: run(f"debateqa/{name}", resamples=20, **{} if "figure" in name else {"judge": "openai:any"})
-
-
-def test_a_metric_that_agrees_with_people_is_found_to(rate) -> None:
-    names = rate("human_alignment")
-    table, dataset = names["table"], RATED.name
-    form = {"dataset": dataset, "metric": "pd", "evaluator": "small", "variant": "paper", "statistic": "spearman"}
-    row = pick(table, level="item", **form)
-    assert row.value == pytest.approx(1)
-    assert (np.isnan(row.low), row.resampled) == (True, "1 group")  # all share their questions
-    rated = RATED.ratings.groupby(["rater", "question"]).rating.nunique()
-    assert (row.n, row.dropped) == ((rated > 1).sum(), (rated == 1).sum())
-    length = pick(table, **form | {"metric": "length", "evaluator": "", "variant": ""}, level="item")
-    gap = pick(table, level="item", difference_from="length", **form)
-    assert gap.value == pytest.approx(1 - length.value)
-    for baseline in BASELINES:
-        row = pick(table, dataset=dataset, metric=baseline, judge="judge", level="question", statistic="kendall")
-        assert row.n + row.dropped == len(RATED.questions)

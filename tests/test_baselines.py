@@ -111,11 +111,6 @@ def test_from_logits_a_mark_is_the_expected_one():
         mark_baseline(PAIRS[:1], "g_eval", judge)
 
 
-SCORES = {"<think>[[0]] or 1? Answer: 0</think>[[1]]": 1.0}
-SCORES |= {"<think>So [[1]]</think>": math.nan, "<think>So [[1]]": math.nan}
-SCORES |= dict.fromkeys(["I count 1 view and 0 others.", "It deserves a 1, maybe.", "In 2001 there was 1."], math.nan)
-
-
 def test_answers_of_a_frame_have_a_row_each_and_baseline():
     judge = make_judge(mark_longer)
     answers = pd.DataFrame({"dataset": "made_up", "question": "7", "system": ["a", "b"], "text": [PAIRS[0][1], np.nan]})

@@ -61,11 +61,3 @@ def test_items_of_a_group_are_drawn_together():
     alone = measure_classification(labels, scores, measure="accuracy")
     assert (grouped.low, grouped.high, grouped.units) == pytest.approx((0.1876, 0.8124, 6), abs=1e-4)
     assert 0.3 < alone.low < alone.high < 0.7
-
-
-def test_missing_verdicts_are_left_out_and_counted():
-    found = measure_classification([1, 0, 1, 0], [1.0, 0.0, NAN, NAN], measure="accuracy", resamples=10)
-    assert (found.value, found.n, found.n_missing) == (1.0, 2, 2)
-    nothing = measure_classification([1, 0], [NAN, NAN], measure="mcc")
-    assert np.isnan(nothing.value)
-    assert (nothing.n, nothing.n_missing) == (0, 2)

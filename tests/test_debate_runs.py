@@ -10,8 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import NUMBERS, PROJECT, Checkout, copy_project, write_notebook
-from tiny_models import make_tiny_model
+from conftest import NUMBERS, PROJECT, Checkout, write_notebook
 
 from reproduction.data.registry import read_registry
 from reproduction.keys import list_data, read_record
@@ -142,19 +141,3 @@ def test_an_artefact_that_can_read_an_optional_file_has_a_parameter_that_names_i
         takes_questions = "questions" in read_parameters(artefact.path)
         reads_optional = bool(optional & {*list_data(PROJECT, artefact, {"questions": "debateqa"})})
         assert takes_questions == reads_optional, name
-
-
-@pytest.mark.slow
-def test_any_local_causal_model_is_an_evaluator_from_the_command_to_the_results(tmp_path: Path) -> None:
-    copy_project(tmp_path / "checkout", "src", "data", "papers", "notebooks", "prompts", "models")
-    model = make_tiny_model(tmp_path / "gpt2", architecture="gpt2")
-    variables = {"DATA": "sample", "PROFILE": "quick", "EVALUATOR": f"path:{model}", "WRAPPING": "plain"}
-    done = Checkout(tmp_path / "checkout").run("run", "debateqa/equation_07", **variables)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (path,) = tmp_path.glob("checkout/build/variants/quick-evaluator-*/sample/results/debateqa/equation_07.csv")
-    assert json.loads(path.with_suffix(".json").read_text())["roles"]["evaluator"].startswith("path:gpt2@")
-    table = read_values(path)
-    rows = table[(table.statistic == "median_log_ratio") & (table.factor == "sequence") & table.fifth.isna()]
-    assert (set(rows.origin), set(rows.evaluator)) == ({"sample"}, {"gpt2"})
-    assert (rows.value > 0).all()
-    assert len(rows) == 2  # real answers, and composed ones

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from notebook_cells import RuleModel
+from notebook_cells import open_asker
 from test_prompts import use_own
 from tiny_models import LetterEmbedder
 
-from nfqa.judge.asking import Asker
-from nfqa.judge.journal import Journal
-from nfqa.models.chat import Decoding, Request
-from nfqa.models.roles import parse_role
+from nfqa.models.chat import Request
 from reproduction.debates.answers import (
     Move,
     Trail,
@@ -36,12 +33,6 @@ CHUNKS = pd.DataFrame({
 
 def search(queries: Sequence[str]) -> pd.DataFrame:
     return retrieve_passages(queries, CHUNKS, EMBEDDER, top=4)
-
-
-def open_asker(folder: Path, rule: Callable[[Request], str]) -> Asker:
-    spec = parse_role("generator", "openai:any")
-    journal = Journal(folder / "journal.sqlite")
-    return Asker(spec, lambda _: RuleModel(spec, rule), journal, Decoding(temperature=0))
 
 
 def test_a_page_is_in_one_half_whatever_the_question() -> None:

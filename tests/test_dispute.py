@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import re
 from pathlib import Path
 from typing import get_args
 
@@ -22,7 +20,6 @@ from nfqa.metrics.dispute_detector import AWARE_FROM, FEATURES, Detector
 from nfqa.metrics.dispute_rules import apply_rule
 from nfqa.models.chat import Reply
 from nfqa.models.reader import READER_CUT
-from reproduction.judging import read_prompt_set
 from reproduction.studies.decisions import (
     FITTED_ON,
     compare_decisions,
@@ -188,17 +185,6 @@ def test_the_released_prompt_is_read_out_of_its_script_and_filled_in_as_there(tm
     (tmp_path / "eval_DA.py").write_text(SCRIPT.replace("prompt_template", "prompt"))
     with pytest.raises(ValueError, match=r"dispute_awareness\.placeholders\.question.*eval_DA\.py"):
         PromptSet(PROJECT / "prompts" / "upstream", bring=lambda _: tmp_path / "eval_DA.py").get("dispute_awareness")
-
-
-@pytest.mark.skipif(not os.environ.get("NFQA_MIRROR"), reason="NFQA_MIRROR is not set")
-def test_the_released_prompt_has_three_demonstrations_labelled_1_0_0():
-    upstream = read_prompt_set(PROJECT, "upstream")
-    whole, bare = (upstream.render(name, question="Why?", candidate="So.") for name in get_args(Form)[:2])
-    assert re.findall(r"\nResponse: ([01])\n", whole) == ["1", "0", "0"]
-    assert re.findall(r"\nResponse: ([01])\n", bare) == []
-    assert whole.count("Question: ") == 4
-    assert bare.count("Question: Why?\nAnswer: So.\n") == whole.count("Question: Why?\nAnswer: So.\n") == 1
-    assert [re.search("[01]", prompt)[0] for prompt in (whole, bare)] == ["1", "1"]  # what the script reads, always
 
 
 def test_decisions_are_compared_with_labels_and_with_other_decisions_by_hand():

@@ -13,7 +13,6 @@ from reproduction.data.gather import gather
 from reproduction.data.load import read_file
 from reproduction.data.registry import UpstreamFile, fetch_file
 from reproduction.data.web import (
-    load_frame,
     read_claims,
     read_documents,
     read_stated_views,
@@ -128,12 +127,6 @@ def test_stated_views_claims_and_wordings_are_read(tmp_path: Path) -> None:
     views = [{"pids": [7], "stance_label_3": "SUPPORT"}]
     path.write_text(json.dumps([{"cId": 1, "text": "Q", "source": "s", "topics": ["b", "a"], "perspectives": views}]))
     assert read_claims(path).to_numpy().tolist() == [["Q", "s", "a b", [("SUPPORT", [7])]]]
-
-
-def test_the_sample_s_claims_have_wordings() -> None:
-    claims, wordings = (load_frame(name, data="sample")[0] for name in ("perspectrum", "perspectrum_wordings"))
-    named = [wording for views in claims.views for _, ids in views for wording in ids]
-    assert sorted(named) == wordings.wording.tolist() == list(range(1, len(wordings) + 1))
 
 
 ARGUMENTS = (

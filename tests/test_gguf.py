@@ -16,8 +16,6 @@ from gguf import MODEL_ARCH, GGUFWriter, TokenType, get_tensor_name_map
 from safetensors.numpy import load_file
 from tiny_models import CHAT_TEMPLATE, SENTENCES, make_tiny_model, make_tiny_tokenizer
 
-import nfqa
-from nfqa.cli import main
 from nfqa.kernels.perplexity import settings
 from nfqa.models import gguf
 from nfqa.models.causal_lm import CausalLM
@@ -198,7 +196,6 @@ def add_bias(writer: GGUFWriter) -> None:
 @pytest.mark.parametrize(
     ("options", "damage", "facts"),
     [
-        ({}, lambda file: file.write_text("no model at all"), ["GGUF", "download it again"]),
         ({}, cut_in_the_middle, ["download it again"]),
         ({"architecture": "plamo"}, None, ["plamo", "such as llama, qwen2", "openai:MODEL@http://HOST:8080/v1"]),
         ({"architecture": "bert"}, None, ["bert", "choose a text model"]),
@@ -236,30 +233,6 @@ def test_a_model_that_is_not_there_is_named_with_what_to_do(spec: str, facts: li
     with pytest.raises(ValueError) as caught:
         ask(CausalLM(parse_role("judge", spec)), REQUESTS, LOGITS)
     assert [fact for fact in facts if fact not in str(caught.value)] == []
-
-
-LINES = [
-    {
-        "question": "Is the sea salt?",
-        "references": ["Rivers carry salt into it.", "Yes.", "A shop."],
-        "partial_answers": ["Rivers carry salt.", "Rain does."],
-        "answers": [{"system": "x", "text": "Salt comes by rivers."}, {"system": "y", "text": "No."}],
-    }
-]
-
-
-def test_the_public_functions_and_the_command_take_a_file(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    spec, name = "path:tiny.gguf", f"gguf:tiny@{gguf.hash_file(Path('tiny.gguf'))[:16]}|float32"
-    frames = [nfqa.linkage(LINES, spec), nfqa.dispute_awareness(LINES, spec), nfqa.perspective_diversity(LINES, spec)]
-    assert all(name in signature for frame in frames for signature in frame.signature)
-    assert frames[2].score.notna().all()
-    written = nfqa.answer_questions(["Is the sea salt?"], spec, longest=8)
-    assert (written.system.tolist(), name in written.made[0]) == (["tiny"], True)
-    Path("lines.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in LINES))
-    options = ["--methods=pd,da,linkage", f"--judge={spec}", f"--evaluator={spec}", "--out=scores"]
-    assert main(["score", "lines.jsonl", *options]) == 0
-    assert "P.D. (lower is better)" in capsys.readouterr().out
-    assert {part.name for part in Path("scores").iterdir()} >= {"summary.csv", "parts"}
 
 
 # Of SmolLM2-135M-Instruct in Q4_1, read in process: tokens, the log-probability of all after the first, and that of the

@@ -228,7 +228,6 @@ def test_scores_of_a_frame_have_a_row_a_candidate_with_what_was_unreadable():
         (" a b c ", " a b c ", 0),
         ("  a\n\nb\tc  d e ", "a\n\nb\tc", 1),
         ("x" * 10**6, "x" * 3 * CHARACTERS_A_WORD, 1),  # one endless word
-        (" " * 10**5 + "a b", "a b", 1),
     ],
 )
 def test_a_text_is_cut_after_its_words_or_their_characters_and_counted(text, visible, cut):

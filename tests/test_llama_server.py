@@ -80,33 +80,18 @@ def ask(spec: RoleSpec, requests: list[Request], decoding: Decoding, concurrency
 
 def test_tokens_are_those_in_process(address: str) -> None:
     texts = [*RECORDED, *(request.prompt for request in REQUESTS), (PROJECT / "README.md").read_text()[:3000]]
-    tokens = []
-    for text in texts:
-        body = json.dumps({"content": text}).encode()
-        request = urllib.request.Request(f"{address}/tokenize", body, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=60) as reply:
-            tokens.append(json.load(reply)["tokens"])
+    tokens = [tokenise_by_server(address, text) for text in texts]
     assert tokens == Pretrained(parse_role("judge", PACKAGE)).tokenise(texts, "plain")
 
 
 # Of tokenizers: what GGUF files say of how a text is cut.
-CUT = [{}, {"bos": False}, {"bos": True, "eos": True}, {"space": False}, {"pre": "default"}]
-SPACED = [
-    "the sea",
-    " the sea",
-    "  le sea",
-    "the\nsea",
-    "Caf\u00e9 \u6c34",
-    "the sea ",
-    "the</s> sea</s>the",
-    "the  sea   le",
-    "",
-]
+CUT = [{"bos": False}, {"bos": True, "eos": True}, {"space": False}, {"pre": "default"}]
+SPACED = ["the sea", "  le sea ", "the\nsea", "Caf\u00e9 \u6c34", "the</s> sea</s>the", "the  sea   le", ""]
 
 
-def tokenise_by_server(address: str, text: str) -> list[int]:
-    """With the marks at its ends."""
-    body = json.dumps({"content": text, "add_special": True}).encode()
+def tokenise_by_server(address: str, text: str, *, ends: bool = False) -> list[int]:
+    """ends: with the marks at its ends."""
+    body = json.dumps({"content": text, "add_special": ends}).encode()
     request = urllib.request.Request(f"{address}/tokenize", body, {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=60) as reply:
         return list(json.load(reply)["tokens"])
@@ -122,7 +107,7 @@ def test_a_sentencepiece_file_cuts_texts_as_its_fields_say(
     options = {"leave_out": "tokenizer", "template": False, "more": add_sentencepiece(**fields)}
     model = Pretrained(parse_role("judge", f"path:{write_gguf(folder, tmp_path / 'tiny.gguf', **options)}"))
     with serve(tmp_path / "tiny.gguf", CONTEXT) as address:
-        expected = [tokenise_by_server(address, text) for text in SPACED]
+        expected = [tokenise_by_server(address, text, ends=True) for text in SPACED]
     assert [model.tokenizer(text)["input_ids"] for text in SPACED] == expected
     end = model.tokenizer.eos_token_id
     closed = [row[:-1] if fields.get("eos") else row for row in expected]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_embed import TEXTS, WORDS, make_model
+from tiny_models import VectorEmbedder
 
 from nfqa.files.records import Answer, Question
 from nfqa.metrics import overlap
@@ -29,26 +29,18 @@ PLAIN = [name for name, metric in METRICS.items() if not metric.needs_embedder]
 CAT = ("the cat sat on the mat", "the cat lay on the rug")  # candidate, reference
 
 
-class StubEmbedder:
+class StubEmbedder(VectorEmbedder):
     """Token vectors made by hand, or from a hash of each word; a first and a last token that are no words."""
-
-    def __init__(self, vectors: dict[str, TokenVectors] | None = None) -> None:
-        self.vectors = vectors or {}
 
     def find_cut(self, texts: Sequence[str]) -> set[str]:
         return {text for text in texts if len(text) > 200}
 
     def embed_tokens(self, texts: Sequence[str]) -> list[TokenVectors]:
-        return [self.vectors.get(text) or self._make(text) for text in texts]
-
-    def _make(self, text: str) -> TokenVectors:
-        words = ["<", *text.split(), ">"]
-        seeds = [int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "big") for word in words]
-        return make_vectors([np.random.default_rng(seed).normal(size=8) for seed in seeds])
+        return [self.vectors.get(text) or make_vectors(map(self._make, ["<", *text.split(), ">"])) for text in texts]
 
 
-def make_vectors(tokens: Sequence[Sequence[float]]) -> TokenVectors:
-    table = np.array(tokens, dtype=np.float32)
+def make_vectors(tokens: Iterable[Sequence[float]]) -> TokenVectors:
+    table = np.array([*tokens], dtype=np.float32)
     special = np.zeros(len(table), dtype=bool)
     special[[0, -1]] = True
     return TokenVectors(table, special)

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import PROJECT
 
 from nfqa.files.paths import lock_file
 
@@ -104,10 +103,3 @@ def test_the_library_is_imported_and_reads_files_without_what_posix_alone_has(tm
     command = [sys.executable, "-c", WITHOUT_POSIX]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.split()[:1]) == (0, ["17"]), done.stderr
-
-
-def test_a_checkout_without_symbolic_links_has_all_that_is_installed() -> None:
-    listed = subprocess.run(["git", "ls-files", "-s", "src"], cwd=PROJECT, capture_output=True, text=True, check=True)
-    links = [line for line in listed.stdout.splitlines() if line.startswith("120000")]
-    assert links == []
-    assert (PROJECT / "src" / "nfqa" / "prompts" / "own" / "settings.yml").is_file()

@@ -1,4 +1,4 @@
-"""Perspective Diversity, by hand on made-up losses, and end to end with a model."""
+"""Perspective Diversity, by hand on made-up losses."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from tiny_models import SENTENCES
 
-from nfqa.kernels.perplexity import PAPER, RELEASED, Settings, settings
+from nfqa.kernels.perplexity import PAPER, RELEASED, Settings
 from nfqa.metrics.perspective_diversity import score_diversity, score_views
-from nfqa.models.evaluator import Evaluator
 from nfqa.models.restated import TOO_LONG, Restated, TargetLoss
-from nfqa.models.roles import parse_role
 
 
 class StubScorer:
@@ -91,28 +88,6 @@ def test_what_has_no_perplexity_is_left_out_by_name(stub, texts, value, reason):
     reasons = {"two": "", "none": "no_tokens", "long": "too_long"}
     assert parts.missing.tolist() == [reasons.get(text, "not_finite") for text in texts]
     assert np.isfinite(parts.perplexity).tolist() == [text == "two" for text in texts]
-
-
-# End to end
-
-
-PERSPECTIVES = [SENTENCES[0], SENTENCES[3], "salt"]
-ANSWERS = ["Nobody knows.", f"{SENTENCES[0]} {SENTENCES[3]}", SENTENCES[2]]
-
-
-@pytest.mark.parametrize("variant", ["paper", "released"])
-def test_a_score_is_made_of_the_plain_loop_s_losses(folders, variant, one_thread):
-    evaluator = Evaluator(parse_role("evaluator", f"path:{folders['mistral']}"), device="cpu")
-    answers, views = (pd.DataFrame({"dataset": "d", "question": "q", "text": each}) for each in (ANSWERS, PERSPECTIVES))
-    scores = score_diversity(answers, views, evaluator, variant=variant).score
-    for answer, score in zip(ANSWERS, scores, strict=True):
-        items = [Restated(answer, (text,)) for text in PERSPECTIVES]
-        losses = [row[0] for row in evaluator.score_plain(items, settings(variant))]
-        expected = {
-            "paper": sum(math.exp(loss.nats / loss.tokens) for loss in losses),
-            "released": np.mean([math.exp(loss.nats / (loss.attended - 1)) for loss in losses]),
-        }
-        assert score == pytest.approx(expected[variant], rel=1e-4)
 
 
 VIEWS = pd.DataFrame(

@@ -133,13 +133,6 @@ def test_a_run_that_was_ended_goes_on(
     assert {path.name: path.stat().st_mtime_ns for path in out.glob("parts/rouge-*")}.items() >= made.items()
 
 
-def test_a_line_that_does_not_fit_is_named(lines: Path, cluster: Any, tmp_path: Path) -> None:
-    wrong = tmp_path / "wrong.jsonl"
-    wrong.write_text(lines.read_text()[:100_000].rpartition("\n")[0] + '\n{"question": 1}\n')
-    with pytest.raises(ValueError, match=r"wrong\.jsonl, line \d+: question is 1; .*Correct the line"):
-        nfqa.score(wrong, tmp_path / "out", ["rouge"], engine=f"ray:{cluster.address}", progress=False)
-
-
 def test_a_server_is_asked_by_one_process_so_that_one_cap_holds(lines: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is a server, which one process asks; leave out --engine ray"):
         nfqa.score(lines, tmp_path / "out", ["pointwise"], judge="openai:MODEL@http://127.0.0.1:9/v1", engine="ray")

@@ -130,7 +130,6 @@ def test_a_verdict_follows_from_digits_tolerance_interval_needs_and_listed_reaso
     [
         (0.123456, 0.123456, "value", check.SAME),
         (0.123456, 0.123457, "value", check.WITHIN),
-        (5432.11, 5432.61, "value", check.WITHIN),
         (0.123456, 0.1236, "value", check.MOVED),
         (12.0, 13.0, "n", check.MOVED),
         (np.nan, 0.5, "value", check.MOVED),
@@ -152,10 +151,8 @@ WIDTH = JUDGE_HEALTH["high"] - JUDGE_HEALTH["low"]
 @pytest.mark.parametrize(
     ("change", "state"),
     [
-        ({"value": 0.785671}, check.WITHIN),  # as it was seen
         *(({name: JUDGE_HEALTH[name] + WIDTH / 51}, check.WITHIN) for name in JUDGE_HEALTH),
         *(({name: JUDGE_HEALTH[name] - WIDTH / 49}, check.MOVED) for name in JUDGE_HEALTH),
-        ({"value": JUDGE_HEALTH["value"] + WIDTH / 20}, check.MOVED),
         ({"n": 298}, check.MOVED),
         ({"low": np.nan}, check.MOVED),
     ],

@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from notebook_cells import run_notebook, use_rule
+from notebook_cells import run_notebook
 from tiny_models import LetterEmbedder
 
 from nfqa.files.records import Answer, Question, QuestionSet
-from nfqa.models.chat import Request
 from reproduction.open import Lab
 
 NOTEBOOK = "linkage/figure_01_03_10_worked_case"
@@ -59,29 +57,3 @@ def test_results_and_figure_hold_no_text_of_the_data(figure: str, run: Any, tmp_
     assert written
     assert not [text for text in texts if text in written]
     assert set(result["table"].origin) == {"sample"}
-
-
-def answer_by_rule(request: Request) -> str:
-    """The good answer gets 7, 8 and rank 2, the poor one 3, no verdict and rank 5; every pair is a tie."""
-    better = "weathering" in request.prompt.rpartition("<candidate>")[2]
-    if request.labels == ("A", "B", "C"):
-        return "[[C]]"
-    if len(request.labels) == 5:
-        return "[[2]]" if better else "[[5]]"
-    if "alpha" in request.prompt or "minerals" in request.prompt:  # with references in view
-        return "[[8]]" if better else "I can't say."
-    return "[[7]]" if better else "[[3]]"
-
-
-def test_a_language_models_verdicts_come_to_the_scale(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    use_rule(monkeypatch, answer_by_rule)
-    result = run(judge="openai:any", prompts="own")
-    of_ten = result["table"].query("judge == 'judge'")
-    value = of_ten.set_index(["metric", "part"]).value
-    assert list(value["pointwise"]) == [7, 3]
-    assert value["pointwise_ref", "candidate A"] == 8
-    assert np.isnan(value["pointwise_ref", "candidate B"])  # no verdict stays none
-    assert of_ten.dropped_because[of_ten.value.isna()].item() == "unreadable"
-    assert list(value["pairwise"]) == [5, 5]  # from [-1, 1]: 5 (0 + 1)
-    assert list(value["listwise"]) == [7.5, 0]  # ranks 2 and 5 of 4 references: 10 (5 - k) / 4
-    assert of_ten.signature.str.contains("openai:any").all()

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 from conftest import PROJECT
-from notebook_cells import use_rule
+from notebook_cells import open_asker
 from tiny_models import LetterEmbedder
 
 from nfqa.models.chat import Request
-from nfqa.opening import Asking
 from reproduction.debates.write import read_points, write_parts
-from reproduction.judging import open_generators, read_prompt_set
+from reproduction.judging import read_prompt_set
 
 PROMPTS = read_prompt_set(PROJECT, "own")
 EMBEDDER: Any = LetterEmbedder()
@@ -25,18 +23,6 @@ FOUND = pd.DataFrame({
     "id": "q", "question": "aaaa?", "document": ["d1", "d2", "d3"],
     "text": ["aa aa aa aa ab ab.", "bb bb bb bb bb bc.", "zz zz zz zz zz zz."],
 })  # fmt: skip
-
-
-@pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Callable[[Request], str]], Any]:
-    """A generator that answers by a rule."""
-    monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "journal.sqlite"))
-
-    def open_(rule: Callable[[Request], str]) -> Any:
-        use_rule(monkeypatch, rule)
-        return open_generators(PROJECT, "openai:writer", Asking(prompts="own", decoding="greedy"))["writer"]
-
-    return open_
 
 
 def point(text: str, *documents: int) -> dict[str, object]:
@@ -71,7 +57,7 @@ def test_a_reply_without_points_of_view_has_a_reason(reply: str | None, reason: 
     assert (points, [(place, why) for place, why, _ in refused]) == ([], [(0, reason)])
 
 
-def test_written_sentences_keep_their_document_and_what_is_not_anchored_goes(model: Any) -> None:
+def test_written_sentences_keep_their_document_and_what_is_not_anchored_goes(tmp_path: Path) -> None:
     def rule(request: Request) -> str:
         if "JSON list" in request.prompt:
             return json.dumps([point("aa ab.", 1), point("bb bc.", 2, 1), point("zz.", 3)])
@@ -82,7 +68,7 @@ def test_written_sentences_keep_their_document_and_what_is_not_anchored_goes(mod
             "zz.": "Qq qq qq. Ww ww ww.",
         }[view]
 
-    parts, dropped = write_parts(FOUND, model(rule), PROMPTS, EMBEDDER)
+    parts, dropped = write_parts(FOUND, open_asker(tmp_path, rule), PROMPTS, EMBEDDER)
     assert parts[["view", "part", "document", "text"]].to_numpy().tolist() == [
         ["q.1", "point_of_view", "d1", "aa ab."],
         ["q.1", "explanation", "d1", "Aa aa ab."],

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -138,7 +139,7 @@ class LetterEmbedder:
         False,
     )
 
-    def tune(self, adapter: str) -> LetterEmbedder:
+    def tune(self, adapter: str) -> Self:
         return self
 
     def prepare(self, texts: Sequence[str], *, tokens: bool = True) -> int:
@@ -147,20 +148,34 @@ class LetterEmbedder:
     def find_cut(self, texts):
         return set()
 
-    def count_cut(self, texts):
-        return 0
-
     def embed_sentences(self, texts: Sequence[str]) -> np.ndarray:
         counts = np.array([[text.lower().count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts])
         return (counts + 0.01) / np.linalg.norm(counts + 0.01, axis=1, keepdims=True)
 
-    embed_queries = embed_sentences
+    def embed_queries(self, queries: Sequence[str]) -> np.ndarray:
+        return self.embed_sentences(queries)
 
     def embed_tokens(self, texts: Sequence[str]) -> list[Any]:
         from nfqa.models.embed import TokenVectors
 
         rows = self.embed_sentences(texts)
         return [TokenVectors(np.stack([row, row, row]), np.array([True, False, True])) for row in rows]
+
+
+class VectorEmbedder(LetterEmbedder):
+    """An embedder whose vectors are looked up by text; one that isn't there gets a unit vector by its hash."""
+
+    def __init__(self, vectors: Mapping[str, Sequence[float]] | None = None, size: int = 6) -> None:
+        self.vectors = vectors or {}
+        self.size = size
+
+    def embed_sentences(self, texts: Sequence[str]) -> np.ndarray:
+        return np.array([self.vectors.get(text, self._make(text)) for text in texts], dtype=np.float32)
+
+    def _make(self, text: str) -> np.ndarray:
+        seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+        vector = np.random.default_rng(seed).normal(size=self.size)
+        return vector / np.linalg.norm(vector)
 
 
 def make_tiny_embedder(folder: Path, kind: Literal["left", "static", "positions_from_2"]) -> str:
