@@ -155,12 +155,12 @@ def list_misnamed(paper: Paper, results: Path) -> list[str]:
 def test_a_claim_has_a_verdict_on_published_numbers_and_one_by_what_is_measured_here(results):
     sides = judge(results, published=[order(of("middle"), of("low"), within=["dataset", "heading"])])
     decided = "Middle, one, spearman: 0.50; should lie above Low, one, spearman: 0.40"
-    assert say(sides["published numbers"]) == f"supported: 1 of 1; {decided}"
+    assert say(sides["published numbers"]) == f"supported: 1 of 1 hold; {decided}"
     assert sides["measured here"].verdict == NOT_TESTED
-    assert say_verdict(sides["proxy"]) == "supported: 1 of 1"  # one row in their place is a proxy
+    assert say_verdict(sides["proxy"]) == "supported: 1 of 1 hold"  # one row in their place is a proxy
     sides = judge(results, published=[order(of("low"), of("middle"), within=["dataset", "heading"])])
     decided = "Low, one, spearman: 0.40; should lie above Middle, one, spearman: 0.50"
-    assert say(sides["published numbers"]) == f"not supported: 0 of 1; {decided}"
+    assert say(sides["published numbers"]) == f"not supported: 0 of 1 hold, 1 fail; {decided}"
 
 
 @pytest.mark.parametrize(
@@ -170,11 +170,11 @@ def test_a_claim_has_a_verdict_on_published_numbers_and_one_by_what_is_measured_
             of("high"),
             of("middle", "low"),
             "all",
-            "inconclusive: 1 of 2, 1 inconclusive; one, high, spearman: 0.900 [0.800, 1.000]; ",
+            "inconclusive: 1 of 2 hold, 1 inconclusive; one, high, spearman: 0.900 [0.800, 1.000]; ",
         ),
-        (of("low"), of("high", "middle"), "some", "not supported: 0 of 2, needed: at least one; one, Low, spearman: 0"),
-        (of("high", "low"), 0.4, "most", "not supported: 1 of 2, needed: more than half; one, Low, spearman: 0.200 ["),
-        (of("high", "middle", "low"), 0.4, "most", "supported: 2 of 3, needed: more than half; one, Middle, spearman"),
+        (of("low"), of("high", "middle"), "some", "not supported: 0 of 2 hold, 2 fail, needed: at least one; one, Low, spearman: 0"),
+        (of("high", "low"), 0.4, "most", "not supported: 1 of 2 hold, 1 fail, needed: more than half; one, Low, spearman: 0.200 ["),
+        (of("high", "middle", "low"), 0.4, "most", "supported: 2 of 3 hold, 1 fail, needed: more than half; one, Middle, spearman"),
     ],
 )
 def test_a_claim_needs_as_many_comparisons_as_the_paper_says(measured, upper, lower, hold, said):
@@ -190,7 +190,7 @@ def test_every_order_of_a_claim_counts(measured):
     assert row.needed == ", needed: all in 1 of 2 groups, at least one in 1 of 2 groups"
     assert (row.upper, row.lower[:9]) == ("one, Low, spearman: 0.200 [0.100, 0.300]", "one, high"), "the widest of them"
     row = judge(measured, here=[supported | some, supported | some])["measured here"]
-    assert say_verdict(row) == "supported: 2 of 2, needed: at least one in 2 of 2 groups"
+    assert say_verdict(row) == "supported: 2 of 2 hold, needed: at least one in 2 of 2 groups"
 
 
 def test_the_primary_measure_decides_on_published_numbers(results):
@@ -200,9 +200,9 @@ def test_the_primary_measure_decides_on_published_numbers(results):
     )
     test = order(of("middle"), of("low"), within=["dataset", "heading"])
     for primary, said in {
-        "spearman": "supported: 1 of 1 by spearman (1 of 2 by all measures)",
-        "kendall": "not supported: 0 of 1 by kendall (1 of 2 by all measures)",
-        "": "not supported: 1 of 2",
+        "spearman": "supported: 1 of 1 hold by spearman (1 of 2 by all measures)",
+        "kendall": "not supported: 0 of 1 hold by kendall (1 of 2 by all measures), 1 fail",
+        "": "not supported: 1 of 2 hold, 1 fail",
     }.items():
         sides = judge(results, None, kendall, published=[test], primary=primary)
         assert say_verdict(sides["published numbers"]) == said
@@ -237,10 +237,10 @@ def test_every_name_that_the_register_uses_is_there_and_no_artefact_waits_for_it
 def test_rows_as_the_paper_has_them_and_proxies_beside_them_each_have_a_verdict(results):
     both = order(of("high", "middle"), 0.4, where=ONE)
     sides = judge(results, here=[both], stand_in="middle in place of theirs")
-    assert say(sides["measured here"]).startswith("supported: 1 of 1; one, high, spearman: 0.900 [0.800, 1.000]; ")
-    assert say(sides["proxy"]).startswith("supported: 1 of 1; one, Middle, spearman: 0.600 [0.500, 0.850]; ")
+    assert say(sides["measured here"]).startswith("supported: 1 of 1 hold; one, high, spearman: 0.900 [0.800, 1.000]; ")
+    assert say(sides["proxy"]).startswith("supported: 1 of 1 hold; one, Middle, spearman: 0.600 [0.500, 0.850]; ")
     sides = judge(results, here=[both, order(of("middle"), 0.4, where=ONE)], stand_in="middle in place of theirs")
-    assert (sides["measured here"].verdict, say_verdict(sides["proxy"])) == (NOT_TESTED, "supported: 3 of 3")
+    assert (sides["measured here"].verdict, say_verdict(sides["proxy"])) == (NOT_TESTED, "supported: 3 of 3 hold")
 
 
 @cache
