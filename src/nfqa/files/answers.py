@@ -50,7 +50,7 @@ from nfqa.kernels.texts import name_lack
 OWN = "own_answers"  # the dataset's name
 LACKS = {"empty": "empty answer", "only_thinking": "thinking without an answer"}  # why an answer has no score
 _TAKEN = {  # columns of answers, and those that the functions which score them write beside these
-    "dataset", "text", "grade", "metric", "score", "rank", "probability", "missing", "guarded", "note", "signature",
+    "dataset", "text", "grade", "metric", "score", "rank", "probability", "missing", "note", "signature",
     "view", "point_of_view", "evaluator", "variant", "training", "judge", "method", "shots", "form", "reading",
     "output", "seed", "flags", "share", "place",
 }  # fmt: skip

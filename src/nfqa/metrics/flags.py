@@ -3,23 +3,19 @@ answers chose.
 
 An answer that repeats its question is near to it in every vector, one that copies a reference is
 near to that: a judge by vectors places both high. A flag changes no score; it says which to look
-at. `judge_guarded` alone acts on one.
+at, and out of which means an answer is left.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pandas as pd
 
 from nfqa.kernels.texts import FUNCTION_WORDS
-from nfqa.metrics.listwise import Scorer, judge_by_vectors
-from nfqa.metrics.references import Draw
-from nfqa.models.embed import Embedder
 
 # Chosen on the development half of ANTIQUE: of a grid in the notebook linkage/judge_health, the strictest value at
 # which at most 1 % of its answers, all written by people in good faith, are beyond it. A cosine to the question was
@@ -84,16 +80,6 @@ _MARK = re.compile(r"\[\[\s*\w{1,4}\s*\]\]")
 _ENGLISH_FROM = 0.15  # share of function words among words
 _FOREIGN_FROM = 0.2  # share of other letters among letters
 _READABLE = 10  # words from which the language is guessed
-# Of a list of keywords, chosen on the development half of ANTIQUE, where they catch 233 of 234 such attacks and none of
-# 3,755 answers; few function words alone caught nine of these, honest lists and terse answers of grades 0 to 3.
-KEYWORDS = {
-    "words": _READABLE,  # or more
-    "function_words": 0.1,  # share below this
-    "known": 0.9,  # share of words that question and references have, from here on
-    "pairs": 0.25,  # share of neighbours that are neighbours there, up to this: a copy has 1
-}
-LAST = ("repeats the question", "lists keywords")  # what places a candidate behind all references
-_SAME = 0.5  # share of neighbours, both ways, from which on two texts are nearly equal
 
 
 def describe_answers(
@@ -194,43 +180,6 @@ def is_harmed(flags: str, metric: str, signature: str) -> bool:
     return False
 
 
-def judge_guarded(
-    draws: pd.DataFrame, scorers: Scorer | Mapping[tuple[str, str], Scorer], embedder: Embedder
-) -> pd.DataFrame:
-    """As `judge_by_vectors`, with a guard against repeated questions and lists of keywords.
-
-    A candidate that holds the whole question is judged by what else it says ("question removed").
-    One that says nothing else ("repeats the question": question_share beyond its threshold), or
-    that lists the keywords of question and English references in another order ("lists keywords",
-    by KEYWORDS), is placed behind all references, and its score is the lowest of its draw's. The
-    guard never acts on what equals a good reference, or nearly.
-    Returns: as `judge_by_vectors`, and guarded: which of these happened, or "".
-    """
-    guards = [_guard(draw) for draw in draws.draw]
-    bare = [
-        replace(draw, candidates=tuple(replace(one, text=guard[one.id][1]) for one in draw.candidates))
-        for draw, guard in zip(draws.draw, guards, strict=True)
-    ]
-    judged = judge_by_vectors(draws.assign(draw=bare, place=range(len(draws))), scorers, embedder)
-    guarded = [guards[place].get(answer, ("",))[0] for place, answer in zip(judged.place, judged.answer, strict=True)]
-    judged = judged.assign(guarded=guarded, signature=judged.signature + "|guard:question,keywords")
-    last = judged.place.map(dict(enumerate(-(len(draw.references) + 1.0) for draw in draws.draw)))
-    lowest = judged.groupby(["place", "output"]).score.transform("min").where(judged.output == "score", last)
-    is_last = judged.guarded.isin(LAST) & judged.score.notna()
-    return judged.assign(score=judged.score.mask(is_last, lowest)).drop(columns="place")
-
-
-def remove_question(text: str, question: str) -> str:
-    """The text without the question's words, three or more in a row; as it is where no word would
-    be left.
-    """
-    words = _split(question)
-    if len(words) < 3:
-        return text
-    left = re.sub(r"(?<!\w)" + r"\W+".join(map(re.escape, words)) + r"(?!\w)[?!.,:;\s]*", "", text, flags=re.IGNORECASE)
-    return left.strip() if _WORD.search(left) else text
-
-
 def seems_english(text: str) -> bool:
     """Whether the text could be English: a guess by its letters and function words, True for under
     ten words.
@@ -248,40 +197,6 @@ def seems_english(text: str) -> bool:
 
 def _share_function_words(words: Sequence[str]) -> float:
     return sum(word in FUNCTION_WORDS for word in words) / len(words)
-
-
-def _guard(draw: Draw) -> dict[str, tuple[str, str]]:
-    """What the guard does to each candidate, as `judge_guarded` has it, and the text that is
-    judged.
-    """
-    question = _split(draw.question.text)
-    references = [_split(one.text) for one in draw.references]
-    known = {*question}.union(*references)
-    pairs = {pair for text in (question, *references) for pair in _list_runs(text, 2)}
-    english = seems_english(" ".join(reference.text for reference in draw.references))  # the attack is measured there
-
-    def guard(text: str) -> tuple[str, str]:
-        words = _split(text)
-        bare = remove_question(text, draw.question.text)
-        runs = _list_runs(words, 2)
-        if _measure_question_share(words, question) >= THRESHOLDS["question_share"]:
-            reason = LAST[0]
-        elif (
-            english
-            and len(words) >= KEYWORDS["words"]
-            and _share_function_words(words) < KEYWORDS["function_words"]
-            and sum(word in known for word in words) >= KEYWORDS["known"] * len(words)
-            and sum(pair in pairs for pair in runs) <= KEYWORDS["pairs"] * len(runs)
-        ):
-            reason = LAST[1]
-        else:
-            reason = "question removed" if bare != text.strip() else ""
-        good = (_split(one.text) for one in draw.good) if reason and references else ()
-        if any(min(_measure_copied(words, [one], 2), _measure_copied(one, [words], 2)) >= _SAME for one in good):
-            return "", text
-        return reason, bare
-
-    return {one.id: guard(one.text) for one in draw.candidates}
 
 
 def _describe(

@@ -37,7 +37,7 @@ def add_unreadable(scores: pd.DataFrame, answers: pd.DataFrame, lacks: pd.Series
     names = [name for name in scores if name in WAYS and name not in ("dataset", "signature")]
     ways = scores.groupby(names, as_index=False, sort=False, dropna=False).signature.max()  # "" is of a missing one
     rows = unreadable.merge(ways, how="cross")
-    texts = scores.columns.intersection(["view", "guarded", "note", "flags"])
+    texts = scores.columns.intersection(["view", "note", "flags"])
     rows = rows.assign(**dict.fromkeys(texts, ""))
     both = pd.concat([scores, rows[scores.columns.intersection(rows.columns)]])
     return order_by_answer(both, answers).astype({"missing": str})

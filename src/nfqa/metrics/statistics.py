@@ -36,7 +36,7 @@ Undefined = Literal["drop", "zero"]
 COEFFICIENTS: tuple[Coefficient, ...] = get_args(Coefficient)
 OF_AN_ANSWER = (  # never a condition
     "answer", "system", "text", "grade", "score", "missing", "verdicts", "unreadable", "mass",
-    "words", "other", "ten", "rank", "probability", "wins", "note", "flags", "guarded",
+    "words", "other", "ten", "rank", "probability", "wins", "note", "flags",
 )  # fmt: skip
 _MEASURED = ("measured", "missing")
 _NO_CONDITIONS = (*_MEASURED, "note")  # what happened to one text, such as that it was cut, is none of a mean
