@@ -127,14 +127,6 @@ def test_a_file_that_is_no_file_of_verdicts_is_refused_each_time(root, content, 
     assert path.read_bytes() == altered
 
 
-@pytest.mark.parametrize("logprobs", [[-1.0], [-1.0, -2.0, math.nan], [-1.0, -2.0, 5.0], [-0.1] * 3, None])
-def test_numbers_that_no_model_gives_are_refused(root, logprobs):
-    path = find_file(root)
-    alter(path, lambda rows: [rows[0], rows[1] | {"logprobs": logprobs}])
-    with pytest.raises(ValueError, match=rf"^{re.escape(str(path))}, row 2: no model gives .*git checkout"):
-        open_journal(root)
-
-
 TEXT = replace(make_entry(9), decoding="text|chat|t0|p1|max512")
 
 
@@ -217,9 +209,6 @@ def test_one_s_own_losses_come_before_committed_ones_and_are_never_written_over_
     assert open_tiny().score(ITEMS, PAPER) == made
     assert {loss.nats for row in open_tiny("elsewhere").score(ITEMS, PAPER) for loss in row} == {1.0}
     assert commit(tmp_path).endswith("0 of them new; 5 stayed as they were, which differ")
-    write_rows(LOSSES, path, [rows[0] | {"nats": math.nan}])
-    with pytest.raises(ValueError, match=r"committed\.parquet, row 1: no model gives .*git checkout"):
-        open_tiny()
 
 
 # The spot check -------------------------------------------------------------------------------------------------------

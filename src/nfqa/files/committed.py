@@ -4,7 +4,7 @@ writes them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,42 +14,26 @@ _MAY_LACK = ("logprobs", "verdict")
 
 @dataclass(frozen=True)
 class RowFormat:
-    """The columns of a kind of file, what names a row, and in what two rows of one name must be
-    equal.
+    """The columns of a kind of file, and what names a row.
 
-    columns: the type of each, as pyarrow names it, with an s at its end for a list. can_be: whether
-    a model can have given a row's numbers.
+    columns: the type of each, as pyarrow names it, with an s at its end for a list.
     """
 
     columns: Mapping[str, str]
     find_key: Callable[[dict[str, Any]], Any]
-    compared: Sequence[str]
-    can_be: Callable[[dict[str, Any]], bool]
 
     def read(self, files: Iterable[Path]) -> dict[Any, dict[str, Any]]:
         """The rows of all files by key.
 
-        Raises: ValueError naming a file that is damaged or no Parquet, or whose columns are others;
-            or a row whose numbers can't be, or that contradicts another of its key.
+        Raises: ValueError naming a file that is damaged or no Parquet, or whose columns are others.
         """
-        rows: dict[Any, dict[str, Any]] = {}
-        for path in files:
-            advice = f"`git checkout -- {path}` restores a committed file"
-            for number, row in enumerate(self._read_file(path, advice), 1):
-                if not self.can_be(row):
-                    raise ValueError(f"{path}, row {number}: no model gives such numbers; {advice}")
-                if self.contradicts(rows.setdefault(self.find_key(row), row), row):
-                    raise ValueError(f"{path}, row {number}: it contradicts another row of the same key; {advice}")
-        return rows
+        return {self.find_key(row): row for path in files for row in self._read_file(path)}
 
-    def contradicts(self, one: dict[str, Any], other: dict[str, Any]) -> bool:
-        """Whether two rows of one key differ."""
-        return any(one[name] != other[name] for name in self.compared)
-
-    def _read_file(self, path: Path, advice: str) -> list[dict[str, Any]]:
+    def _read_file(self, path: Path) -> list[dict[str, Any]]:
         import pyarrow
         from pyarrow import parquet
 
+        advice = f"`git checkout -- {path}` restores a committed file"
         try:
             table = parquet.ParquetFile(path, page_checksum_verification=True).read()
             if not table.schema.equals(self.schema):

@@ -30,7 +30,6 @@ _COLUMNS = {
 }  # fmt: skip
 WITHOUT = "|without:"  # after a decoding's signature: the settings that a server would not take
 _LISTS = ("labels", "logprobs")  # kept as JSON
-CONTENT = ("text", "logprobs", "finish", "prompt_tokens", "completion_tokens")  # how long it took may differ
 
 
 @dataclass(frozen=True)

@@ -54,18 +54,11 @@ class Limits(BaseModel):
         """Read NFQA_CONCURRENCY, NFQA_MAX_REQUESTS and so on; what is unset or empty is the
         default.
 
-        A name without NFQA_, as in version 0.5, is read where the one with it is unset.
         Args: fields: those to read, by default all.
         """
-        options = {}
-        for field in fields or cls.model_fields:
-            names = [_name_variable(field)]
-            if field != "max_tokens":
-                names.append(field.upper())
-            values = [os.environ.get(name, "").strip() for name in names]
-            if any(values):
-                options[names[0]] = next(filter(None, values))
-        return check(cls, options, "environment")
+        names = map(_name_variable, fields or cls.model_fields)
+        given = {name: value for name in names if (value := os.environ.get(name, "").strip())}
+        return check(cls, given, "environment")
 
     def price(self, prompt_tokens: int, completion_tokens: int) -> float | None:
         """What so many tokens cost; None without both prices."""

@@ -5,7 +5,6 @@ made them.
 from __future__ import annotations
 
 from dataclasses import fields
-from math import inf
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -20,8 +19,7 @@ _COLUMNS = {
     "attended": "int32", "cut": "int32", "unscored": "int32", "reason": "string",
 }  # fmt: skip
 LOSS = [field.name for field in fields(TargetLoss)]
-_AT_LEAST_0 = ("nats", "tokens", "attended", "cut", "unscored")
-LOSSES = RowFormat(_COLUMNS, itemgetter("key"), LOSS, lambda row: all(0 <= row[name] < inf for name in _AT_LEAST_0))
+LOSSES = RowFormat(_COLUMNS, itemgetter("key"))
 
 
 def make_loss(row: dict[str, Any]) -> TargetLoss:

@@ -31,10 +31,7 @@ LAYERS = 24  # of SmolLM2's 30, which the claim is read by
 CLAIM, STATED = "\n\nClaim: ", "\nStated:"  # SmolLM2 reads the text, CLAIM, the claim and STATED
 READER_CUT = "a text was cut at its end to fit the reader"  # the note of a score
 # Readings in git. key: a hash of the reader, the text and the claim.
-READINGS = RowFormat(
-    {"key": "binary", "reader": "string", "logit": "double", "cut": "int32"},
-    itemgetter("key"), ("logit", "cut"), lambda row: abs(row["logit"]) < 1_000 and row["cut"] in (0, 1),
-)  # fmt: skip
+READINGS = RowFormat({"key": "binary", "reader": "string", "logit": "double", "cut": "int32"}, itemgetter("key"))
 _CODE = ("nfqa.models.reader", "nfqa.models.adapters")
 _PACKAGES = ("transformers", "torch")
 
