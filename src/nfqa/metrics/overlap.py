@@ -159,7 +159,7 @@ def _open_google_rouge(stem: bool) -> Callable[[str, str], dict[str, Any]]:
     return cache(RougeScorer(["rouge1", "rouge2", "rougeL"], tokenizer=tokenizer).score)
 
 
-def score_bleu(pairs: Pairs, *, smoothing: Literal["none", "method1", "method3"]) -> NDArray[np.float64]:
+def score_bleu(pairs: Pairs, *, smoothing: str) -> NDArray[np.float64]:
     """Sentence BLEU-4 on words split at blanks, as the LINKAGE authors ran it ("none").
 
     BLEU = min(1, exp(1 - |reference| / |candidate|)) times the geometric mean of p_1 to p_4, p_n
