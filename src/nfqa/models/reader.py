@@ -28,7 +28,8 @@ WEIGHTS = MODELS / "reader" / "smollm2.safetensors"
 LONGEST = 256  # tokens of a text and of a claim; what is longer is cut at its end
 CLAIMS = 16  # on a text that are read at once
 LAYERS = 24  # of SmolLM2's 30, which the claim is read by
-CLAIM, STATED = "\n\nClaim: ", "\nStated:"  # SmolLM2 reads the text, CLAIM, the claim and STATED
+CLAIM = "\n\nClaim: "  # SmolLM2 reads the text, CLAIM, the claim and STATED
+STATED = "\nStated:"
 READER_CUT = "a text was cut at its end to fit the reader"  # the note of a score
 # Readings in git. key: a hash of the reader, the text and the claim.
 READINGS = RowFormat({"key": "binary", "reader": "string", "logit": "double", "cut": "int32"}, itemgetter("key"))
@@ -86,7 +87,9 @@ class Reader:
         progress: bool = False,
     ) -> None:
         self._lock = threading.RLock()
-        self.file, self._note, self._progress = WEIGHTS, note, progress
+        self.file = WEIGHTS
+        self._note = note
+        self._progress = progress
         self.signature = f"reader:{hash_file(self.file)[:12]}|base:{self.spec.identity}"
         self._made_by = hash_maker(*_CODE, within=_CODE, packages=_PACKAGES)
         about = {"lasting": "BLOB", "reader": "TEXT", "made_by": "TEXT"}
@@ -145,7 +148,8 @@ class Reader:
         """
         from tqdm import tqdm
 
-        pairs, made = list(keys), dict[bytes, tuple[float, int]]()
+        pairs = list(keys)
+        made: dict[bytes, tuple[float, int]] = {}
         with tqdm(total=len(pairs), desc="reading", unit="pair", disable=not self._progress, delay=1) as bar:
             for results in self.read_anew(pairs):
                 rows = []
@@ -221,7 +225,8 @@ def pack_claims(rows: Sequence[tuple[list[int], list[list[int]]]]) -> tuple[dict
 
     size = max(len(text) + sum(map(len, claims)) for text, claims in rows)
     ids = torch.zeros(len(rows), size, dtype=torch.long)
-    positions, part = torch.zeros_like(ids), torch.full_like(ids, -1)
+    positions = torch.zeros_like(ids)
+    part = torch.full_like(ids, -1)
     ends = []
     for number, (text, claims) in enumerate(rows):
         end = 0
