@@ -344,6 +344,12 @@ def test_scores_of_several_methods_are_summarised_by_system_and_question() -> No
     assert rows.loc[("da", "y"), ["low", "high"]].tolist() == pytest.approx([share.low, share.high])
 
 
+def test_a_missing_score_without_a_signature_is_summarised_beside_the_others() -> None:
+    scores = pd.DataFrame({"question": ["q", "r"], "answer": "a", "metric": "rouge1", "score": [0.5, None]})
+    summary = nfqa.summarise(scores.assign(signature=["rouge1|x", ""], missing=["", "needs references"]))
+    assert summary[["n", "dropped", "signature"]].to_numpy().tolist() == [[1, 1, "rouge1|x"]]
+
+
 def test_systems_are_compared_on_the_questions_that_both_have_a_score_for() -> None:
     texts = {  # z has no text, and a flag where its answer repeats the question
         "old": ["yes no", "people disagree", "both", "no one", "yes", "maybe", "a b"],

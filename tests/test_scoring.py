@@ -449,7 +449,7 @@ def test_a_line_that_does_not_fit_stops_or_is_listed(lines: Path, fault: str) ->
         ({"answers": "header.csv"}, "holds no answer; expected one answer per row"),
         ({"answers": "."}, "is a folder; name a file"),
         ({"answers": "text.parquet"}, "no Parquet file"),
-        ({"answers": "torn.parquet"}, "torn.parquet: is damaged"),
+        ({"answers": "torn.parquet"}, "torn.parquet: no Parquet file, or a damaged one"),
     ],
 )
 def test_what_can_not_be_scored_is_refused(lines: Path, options: dict[str, Any], message: str) -> None:

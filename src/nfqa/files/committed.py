@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nfqa.files.paths import explain_parquet
+
 _MAY_LACK = ("logprobs", "verdict")
 
 
@@ -30,19 +32,15 @@ class RowFormat:
         return {self.find_key(row): row for path in files for row in self._read_file(path)}
 
     def _read_file(self, path: Path) -> list[dict[str, Any]]:
-        import pyarrow
         from pyarrow import parquet
 
         advice = f"`git checkout -- {path}` restores a committed file"
-        try:
+        with explain_parquet(path, advice):
             table = parquet.ParquetFile(path, page_checksum_verification=True).read()
             if not table.schema.equals(self.schema):
                 texts = [", ".join(f"{each.name} ({each.type})" for each in s) for s in (table.schema, self.schema)]
                 raise ValueError(f"{path}: its columns are {texts[0]}; expected {texts[1]}; {advice}")
             return table.to_pylist()
-        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-            first = str(error).partition("\n")[0]
-            raise ValueError(f"{path}: no Parquet file, or a damaged one ({first}); {advice}") from None
 
     @property
     def schema(self) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from nfqa.files.json_lines import Extra, iterate_lines, parse_lines, refuse_utf16
-from nfqa.files.paths import refuse_stream
+from nfqa.files.paths import explain_parquet, refuse_stream
 from nfqa.files.tables import TABLES, Lines, gather_rows, parse_rows
 
 _OTHER = re.compile(rb'(?:\xef\xbb\xbf)?\s*[\w"%\xd0\[]')  # how a workbook, a PDF, a JSON array and a table begin
@@ -22,6 +22,7 @@ _PACKED = {
 }
 _AROUND = b' "\r\n\xef\xbb\xbf'  # a cell of the first line
 _AT_ONCE = 1_000  # rows of Parquet
+_AGAIN = "write it again, with texts in UTF-8"
 
 
 def find_kind(path: Path) -> Literal["lines", "rows", "table", "parquet"]:
@@ -81,14 +82,11 @@ def read_objects(path: Path, extra: Extra) -> Lines:
 
 
 def _read_parquet(path: Path, extra: Extra) -> Lines:
-    from pyarrow import ArrowInvalid
     from pyarrow.parquet import ParquetFile
 
     with path.open("rb") as source:  # pyarrow takes no name that is not UTF-8
-        try:
+        with explain_parquet(path, _AGAIN):
             file = ParquetFile(source)
-        except ArrowInvalid as error:
-            raise ValueError(f"{path}: is no Parquet file ({error})") from None
         columns = [name for name in file.schema_arrow.names if not name.startswith("__index_level_")]
         rows = enumerate(_iterate_rows(path, file, columns), start=1)
         lines = ((number, f"{path}, row {number}", row) for number, row in rows)
@@ -96,13 +94,11 @@ def _read_parquet(path: Path, extra: Extra) -> Lines:
 
 
 def _iterate_rows(path: Path, file: Any, columns: list[str]) -> Iterator[dict[str, Any]]:
-    from pyarrow import ArrowException
-
-    try:
-        for batch in file.iter_batches(_AT_ONCE, columns=columns):
-            yield from batch.to_pylist()
-    except UnicodeDecodeError as error:
-        what = f"a text is not UTF-8 ({error.reason}); save the file again as UTF-8"
-        raise ValueError(f"{path}: {what}") from None
-    except (ArrowException, OSError) as error:  # a page that can't be unpacked
-        raise ValueError(f"{path}: is damaged ({error}); write it again") from None
+    batches = file.iter_batches(_AT_ONCE, columns=columns)
+    while True:
+        with explain_parquet(path, _AGAIN):
+            batch = next(batches, None)
+            rows = batch.to_pylist() if batch else []
+        if batch is None:
+            return
+        yield from rows

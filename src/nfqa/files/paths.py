@@ -54,6 +54,18 @@ def copy_file(source: Path, target: Path) -> None:
         shutil.copyfile(source, scratch)
 
 
+@contextmanager
+def explain_parquet(path: Path, advice: str) -> Iterator[None]:
+    """Raises: ValueError naming the file where the block can't read it as Parquet."""
+    from pyarrow import ArrowException
+
+    try:
+        yield
+    except (ArrowException, OSError, UnicodeDecodeError) as error:
+        first = str(error).partition("\n")[0]
+        raise ValueError(f"{path}: no Parquet file, or a damaged one ({first}); {advice}") from None
+
+
 def refuse_stream(path: Path) -> None:
     """Raises: ValueError for an input that can be read only once, such as a pipe; files are read
     several times.

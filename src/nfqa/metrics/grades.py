@@ -67,6 +67,8 @@ def list_scores(scores: pd.DataFrame, by: str | Sequence[str] | None = None) -> 
         kind = type(scores).__name__
         raise ValueError(f"scores are of type {kind}; expected a data frame, as nfqa.coverage(...) and the like return")
     refuse_repeats(map(str, scores.columns), "scores: the column")
+    if scores.empty:
+        raise ValueError("scores have no row; there is nothing to summarise")
     by = [by] if isinstance(by, str) else by
     views = ["view"] if "view" in scores and "view" not in (by or ()) else []
     require_columns(scores, ["question", "score", *(by or ()), *(["answer"] if views else [])])
@@ -74,6 +76,10 @@ def list_scores(scores: pd.DataFrame, by: str | Sequence[str] | None = None) -> 
     reasons = scores.get("missing", pd.Series("", scores.index)).astype(object).fillna("")
     scores = scores.assign(score=numbers, missing=reasons.mask(numbers.isna() & (reasons == ""), "no_score"))
     ways = [name for name in scores if name in (WAYS if by is None else ("dataset", *by))]
+    if "signature" in ways:  # a score that is missing has none of its own
+        others = scores[[name for name in ways if name != "signature"]].map(str).agg("|".join, axis=1)
+        signatures = scores.signature.astype(object).fillna("")
+        scores["signature"] = signatures.mask(signatures == "", signatures.groupby(others).transform("max"))
     keys = list(dict.fromkeys([*ways, *(name for name in (*_ANSWER, "seed") if name in scores)]))
     if "answer" in scores and (repeated := scores.duplicated([*keys, *views], keep=False)).any():
         rows = scores[repeated].merge(scores.loc[repeated, [*keys, *views]].head(1))
