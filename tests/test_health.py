@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from notebook_cells import run_notebook, use_rule
 from scipy.stats import spearmanr
-from test_listwise import StubEmbedder
+from tiny_models import VectorEmbedder
 
 from nfqa.files.records import Answer, Question
 from nfqa.metrics.references import Draw
@@ -126,7 +126,7 @@ def test_a_default_in_place_of_missing_verdicts_moves_the_agreement() -> None:
 @pytest.fixture
 def health(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """The notebook's names and values by statistic, on the sample with a stand-in for the judge."""
-    monkeypatch.setattr(Lab, "embedder", StubEmbedder())
+    monkeypatch.setattr(Lab, "embedder", VectorEmbedder())
     monkeypatch.setenv("NFQA_JOURNAL", str(tmp_path / "journal.sqlite"))
 
     def run(answer: Any, judge: str = "openai:any", **parameters: Any) -> Any:

@@ -130,7 +130,6 @@ def test_what_is_no_journal_is_refused_and_left_alone(tmp_path: Path, make: Call
     ("change", "message"),
     [
         ("UPDATE replies SET prompt = '8'", "the keys of 3 completions"),
-        ("UPDATE replies SET logprobs = '[-0.5, 3.0]'", "no model gives the numbers of 3 new rows"),
         ("ALTER TABLE replies DROP COLUMN reason", "no such column: reason"),
     ],
 )
