@@ -178,5 +178,16 @@ def test_each_number_of_a_table_stands_in_a_row_of_its_labels(notebook: Path) ->
     assert list_wrong(notebook)[1] == []
 
 
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_table_can_be_read_across(notebook: Path) -> None:
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    outputs = (
+        "".join(output.get("data", {}).get("text/html", ())) for cell in cells for output in cell.get("outputs", ())
+    )
+    rows = BeautifulSoup("".join(outputs), "html.parser").select("tr")
+    widths = [sum(int(str(cell.get("colspan", 1))) for cell in row.find_all(["th", "td"])) for row in rows]
+    assert max(widths, default=0) <= 9, "eight columns, and the numbers of the rows"
+
+
 def test_most_tables_are_looked_at() -> None:
     assert sum(list_wrong(notebook)[0] for notebook in NOTEBOOKS) > 2400
