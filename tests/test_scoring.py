@@ -533,7 +533,9 @@ def test_a_part_of_other_code_is_made_anew_and_a_damaged_one_is_named(
     name = next(name for name in list_parts(lines) if name not in made)
     broken = lines.parent / "out" / "parts" / name
     broken.write_bytes(broken.read_bytes()[:-9])
-    with pytest.raises(ValueError, match=rf"{name}: is damaged .*; remove it, and run the same command"):
+    with pytest.raises(
+        ValueError, match=rf"{name}: no Parquet file, or a damaged one .*; remove it, and run the same command"
+    ):
         run(lines)
 
 

@@ -123,7 +123,7 @@ def score(
         raise ValueError(f"embedder={embedder!r} is read by {', '.join(reads)} alone, or beside judge='embedded'")
     job.refuse_files()
     if any(map(job.asks, unique)):
-        Limits.from_environment()  # refused before anything is scored
+        Limits.from_environment("max_cost", "price_in", "price_out")  # refused before anything is scored
     if dry_run:
         return plan_file(job)
     return score_file(job, engine=engine, progress=progress)
