@@ -63,8 +63,9 @@ def _write_verdict(row: Any) -> str:
     """A verdict with its counts, and the value that decides."""
     verdict, _, counts = say_verdict(row).partition(": ")
     star = r"\*" if row.side == PROXY else ""
-    bar = " (this project's bar)" if row.bar else ""
-    return f"**{verdict}**{star}, {counts}: {say_deciding(row)}{bar}"
+    deciding = say_deciding(row)
+    bar = " (this project's bar)" if row.bar and not deciding.endswith(" 0") else ""  # above 0 is nobody's choice
+    return f"**{verdict}**{star}, {counts}: {deciding}{bar}"
 
 
 SPEARMAN = {"dataset": "antique", "statistic": "spearman"}

@@ -138,7 +138,7 @@ class Job:
     def asks(self, method: str) -> bool:
         """Whether a method asks a language model for verdicts."""
         roles = METHODS[method].roles
-        is_read = "reader" in roles and self.reader != ""
+        is_read = "reader" in roles and self.has_detector
         return "judge" in roles and not self.has_embedded_judge and not is_read
 
     def list_metrics(self, method: str) -> list[str]:

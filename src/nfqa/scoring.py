@@ -434,19 +434,21 @@ def plan_file(job: Job) -> pd.DataFrame:
     survey = survey_file(job)
     if not survey.chunks:
         raise ValueError(f"{job.path}: every line would be skipped, the first as {survey.skipped[0]}")
+    missing = {chunk: job.list_missing(chunk) for chunk, _ in survey.chunks}
+    workers = {method: Worker(job, dry=True) for method in job.methods if job.asks(method)}
+    for chunk, methods in _list_work(job, missing) if workers else ():
+        frames = functions.read(chunk)
+        for method in workers.keys() & methods:
+            workers[method].score(method, frames)
     rows = []
     for method in job.methods:
-        left = {chunk: count for chunk, count in survey.chunks if method in job.list_missing(chunk)}
-        row: dict[str, Any] = {"method": method, "questions": sum(left.values())}
-        if job.asks(method):
-            worker = Worker(job, dry=True)
-            for chunk in job.read_chunks([], Counter()):
-                if chunk.sha256 in left:
-                    worker.score(method, functions.read(chunk))
-            tally = worker.tally
-            written = tally.requests * _REPLY_TOKENS
-            cost = Limits.from_environment().price(round(tally.tokens_to_ask), written)
-            row |= {"requests": tally.requests, "tokens": round(tally.tokens_to_ask), "cost": cost}
+        left = sum(count for chunk, count in survey.chunks if method in missing[chunk])
+        row: dict[str, Any] = {"method": method, "questions": left}
+        if method in workers:
+            tally = workers[method].tally
+            tokens = round(tally.tokens_to_ask)
+            cost = Limits.from_environment().price(tokens, tally.requests * _REPLY_TOKENS)
+            row |= {"requests": tally.requests, "tokens": tokens, "cost": cost}
         rows.append(row)
     columns = ["method", "questions", "requests", "tokens", "cost"]
     return pd.DataFrame(rows, columns=columns).astype({"requests": "Int64", "tokens": "Int64", "cost": float})

@@ -291,7 +291,7 @@ def parse_lines(name: str, content: bytes, counts: Counter[str]) -> Iterator[tup
 
 
 def iterate_lines(name: str, lines: Iterable[bytes], extra: Extra) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """The same of lines that are read as they are taken.
+    """As `parse_lines`, of lines that are read one at a time.
 
     Raises: as `parse_line`, unless `extra` takes what is wrong with a line.
     """

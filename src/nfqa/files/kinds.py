@@ -94,11 +94,6 @@ def _read_parquet(path: Path, extra: Extra) -> Lines:
 
 
 def _iterate_rows(path: Path, file: Any, columns: list[str]) -> Iterator[dict[str, Any]]:
-    batches = file.iter_batches(_AT_ONCE, columns=columns)
-    while True:
-        with explain_parquet(path, _AGAIN):
-            batch = next(batches, None)
-            rows = batch.to_pylist() if batch else []
-        if batch is None:
-            return
-        yield from rows
+    with explain_parquet(path, _AGAIN):
+        for batch in file.iter_batches(_AT_ONCE, columns=columns):
+            yield from batch.to_pylist()
