@@ -109,11 +109,18 @@ def write_other_table(path: Path) -> None:
     database.close()
 
 
+def write_other_database(path: Path) -> None:
+    database = sqlite3.connect(path)
+    database.execute("CREATE TABLE bookmarks (url TEXT)")
+    database.close()
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda path: path.write_text("notes " * 300), "not a database"),
         (write_other_table, "other columns"),
+        (write_other_database, "another program's"),
         (Path.mkdir, "unable to open"),
     ],
 )

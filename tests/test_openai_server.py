@@ -178,6 +178,9 @@ def test_limits_are_read_under_their_own_names_alone(monkeypatch):
         monkeypatch.delenv(f"NFQA_{field.upper()}", raising=False)
     monkeypatch.setenv("MAX_TOKENS", "9")  # may be another program's
     assert Limits.from_environment() == Limits()
+    monkeypatch.setenv("MAX_COST", "1")
+    with pytest.warns(UserWarning, match="MAX_COST caps nothing here; set NFQA_MAX_COST"):
+        assert Limits.from_environment() == Limits()
     for name, value in {"CONCURRENCY": "3", "MAX_COST": "1", "PRICE_IN": "2", "PRICE_OUT": "3"}.items():
         monkeypatch.setenv(f"NFQA_{name}", value)
     assert Limits.from_environment() == Limits(concurrency=3, max_cost=1, price_in=2, price_out=3)

@@ -250,6 +250,15 @@ def test_a_text_that_a_spreadsheet_would_run_is_escaped(tmp_path: Path) -> None:
     assert set(pd.read_csv(tmp_path / "out" / "scores.csv").system) == {"'=1+1"}
 
 
+def test_a_name_that_looks_escaped_is_another_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    systems = ["=1+1", "'=1+1", "plain"]
+    answers = [{"system": name, "text": f"Salt{number}."} for number, name in enumerate(systems)]
+    write_items(tmp_path / "answers.jsonl", [make_line(number) | {"answers": answers} for number in range(3)])
+    assert main(["score", str(tmp_path / "answers.jsonl"), f"--out={tmp_path}/out", "--methods=rouge"]) == 0
+    assert "minus =1+1 (shared questions)" in (printed := capsys.readouterr().out)
+    assert "'=1+1" in printed.partition("minus =1+1")[2]
+
+
 def test_the_interval_is_t_over_questions_whatever_the_chunk(lines: Path) -> None:
     from scipy.stats import t
 
@@ -342,7 +351,9 @@ def test_the_answers_to_a_question_belong_together_wherever_their_rows_are(
     assert [row[2] for row in result] == [6, 6, 6, 6]  # questions: of all, of x, of y, and of their difference
 
 
-def test_what_a_server_failed_to_answer_is_asked_again(lines: Path, tmp_path: Path) -> None:
+def test_what_a_server_failed_to_answer_is_asked_again(
+    lines: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_items(lines, [make_line(n) for n in range(30)])
     with StubServer(reply=lambda *_: "[[2]]", script=[*[None] * 3, "truncated", "truncated"]) as stub:
 
@@ -352,7 +363,13 @@ def test_what_a_server_failed_to_answer_is_asked_again(lines: Path, tmp_path: Pa
 
         assert score(dry_run=True).requests.item() == 60
         assert (stub.bodies, (tmp_path / "out").exists()) == ([], False)
-        assert score().dropped_because.iloc[0] == "bad_reply: 2"
+        judge = f"--judge=openai:stub@{stub.url}"
+        command = ["score", str(lines), f"--out={tmp_path}/out", "--methods=pointwise", judge]
+        assert main(command) == 1
+        printed = capsys.readouterr()
+        assert "bad_reply: 2" in printed.out
+        assert printed.err.endswith("error: the judge failed on some requests; the same command sends them again\n")
+        assert main(command) == 0
         assert score().dropped.iloc[0] == 0
         sent = len(stub.bodies)
         score()

@@ -135,6 +135,7 @@ def _run(words: Sequence[str], commands: dict[str, Command]) -> int:
 def _score(options: argparse.Namespace) -> int:
     import nfqa
     from nfqa.job import find_needing_smollm2
+    from nfqa.models.chat import UNSETTLED
     from nfqa.models.roles import SMOLLM2, is_installed
 
     omitted: dict[str, str] = {}  # of the default methods, those that need SmolLM2
@@ -152,6 +153,9 @@ def _score(options: argparse.Namespace) -> int:
     else:
         files = ", ".join(sorted(file.name for file in folder.glob("[!.]*") if not file.name.startswith("verdicts")))
         print(*_tabulate(summary, folder), *_warn(summary, omitted), f"in {folder}/: {files}", sep="\n")
+        if summary.dropped_because.str.contains("|".join(UNSETTLED)).any():
+            print("error: the judge failed on some requests; the same command sends them again", file=sys.stderr)
+            return 1
     return 0
 
 
@@ -201,7 +205,7 @@ def _tabulate(summary: pd.DataFrame, folder: Path) -> Iterator[str]:
         numbers = dict.fromkeys(["value", "low", "high"], "")  # a system may be called NA
         names = ["system", "difference_from"]
         rows = pd.read_csv(file, keep_default_na=False, na_values=numbers, dtype=dict.fromkeys(names, str))
-        rows[names] = rows[names].replace(r"^'(?=[=@+\t-])", "", regex=True)  # as `escape_formula` wrote it
+        rows[names] = rows[names].replace(r"^'(?='*[=@+\t-])", "", regex=True)  # as `escape_formula` wrote it
         yield from _tabulate_differences(rows[(rows.n > 0) & (rows.answers == "unharmed")])
     missing = table[(table.system == whole) & (table.dropped > 0)]
     for reason, rows in missing.groupby("dropped_because", sort=False):

@@ -307,6 +307,9 @@ def _run_ray(job: Job, todo: Iterable[_Work], address: str) -> Iterator[Outcome]
             yield ray.get(done)
     except ray.exceptions.RayError as error:
         raise ValueError(f"Ray stopped: {str(error).partition(chr(10))[0]}") from error
+    finally:
+        for left in pending:
+            ray.cancel(left)
 
 
 def _score_on_ray(job: Job, chunk: QuestionSet, methods: list[str]) -> Outcome:

@@ -40,6 +40,9 @@ class Store:
             path.parent.mkdir(parents=True, exist_ok=True)
         with self._explain():
             self._db = sqlite3.connect(path or ":memory:", timeout=60, check_same_thread=False)
+            tables = [name for (name,) in self._db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+            if paid and tables and table not in tables:
+                raise sqlite3.DatabaseError("it is another program's")
             names = [row[1] for row in self._db.execute(f"PRAGMA table_info({table})")]
             if names not in ([], ["key", *columns]):
                 raise sqlite3.DatabaseError("its table has other columns")

@@ -44,7 +44,7 @@ _FURTHER = re.compile(r"(reference|partial_answer)_([2-9]|[1-9]\d+)")
 NUMBERED = re.compile(r"(reference|partial_answer)_\d")
 _OF_QUESTION = {"id", "reference_1", "partial_answer_1"}
 _LINE = {"id", "question", "answers"}
-_FORMULA = re.compile(r"[=@\t]|[+-](?!\d*\.?\d*(e[+-]?\d+)?$)")  # -2.5 and +1e-7 are numbers
+_FORMULA = re.compile(r"'*([=@\t]|[+-](?!\d*\.?\d*(e[+-]?\d+)?$))")  # -2.5 and +1e-7 are numbers
 EXAMPLES = {  # what an error shows of a frame
     "answers": '{"question": "Why is the sky blue?", "text": "Air scatters short waves.", "system": "mine"}',
     "references": '{"question": "Why is the sky blue?", "text": "Air scatters blue light most.", "grade": 3}',

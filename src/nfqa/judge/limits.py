@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -55,7 +56,11 @@ class Limits(BaseModel):
         default.
 
         Args: fields: those to read, by default all.
+        Warns: of MAX_COST or MAX_REQUESTS without NFQA_, which make alone takes.
         """
+        for name in ("MAX_COST", "MAX_REQUESTS"):
+            if os.environ.get(name) and not os.environ.get(f"NFQA_{name}"):
+                warnings.warn(f"{name} caps nothing here; set NFQA_{name}", stacklevel=2)
         names = map(_name_variable, fields or cls.model_fields)
         given = {name: value for name in names if (value := os.environ.get(name, "").strip())}
         return check(cls, given, "environment")
