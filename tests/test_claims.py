@@ -206,6 +206,9 @@ def test_every_order_of_a_claim_counts(measured):
     assert (row.upper, row.lower[:9]) == ("one, Low, spearman: 0.200 [0.100, 0.300]", "one, high"), "the widest of them"
     row = judge(measured, here=[supported | some, supported | some])["measured here"]
     assert say_verdict(row) == "supported: 2 of 2 hold, needed: at least one in 2 of 2 groups"
+    named = [supported | {"named": "answers"}, contradicted | {"named": "systems"}]
+    said = "not supported: 1 of 3 hold (answers: supported, systems: not supported), 2 fail"
+    assert say_verdict(judge(measured, here=named)["measured here"]) == said
 
 
 def test_the_primary_measure_decides_on_published_numbers(results):

