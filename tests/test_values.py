@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import PROJECT
 
 from reproduction import check
 from reproduction.compare import compare_published
@@ -201,3 +202,15 @@ def test_a_moved_text_counts_and_a_key_stands_for_one_row() -> None:
     assert result[result.state == check.MOVED].column.tolist() == ["signature"] * len(table)
     with pytest.raises(ValueError, match="not a one-to-one merge"):
         check.compare_values(table, pd.concat([table, table.iloc[:1]]))
+
+
+@pytest.mark.parametrize(
+    "path", sorted((PROJECT / "results").glob("*/*.csv")), ids=lambda path: f"{path.parent.name}/{path.stem}"
+)
+def test_an_interval_stays_in_the_range_of_its_quantity(path: Path) -> None:
+    table = read_values(path).assign(difference_from=lambda rows: rows.get("difference_from", ""))
+    metric = table.get("metric", "")
+    of_words = (metric == "words") & (table.difference_from == "") & (table.statistic == "mean")
+    assert (table.low[of_words].fillna(0) >= 0).all()
+    of_shares = (metric == "da") | table.statistic.str.startswith("share") | (table.statistic == "document_coverage")
+    assert (table[of_shares][["low", "high"]].abs().fillna(0) <= 1).all(axis=None)

@@ -49,8 +49,8 @@ def make_claims(root: Path) -> str:
     papers = read_papers(root)
     claims = pd.concat([judge_claims(papers[name], root / "results") for name in ("linkage", "debateqa")])
     lines = [
-        "| the papers say | their printed numbers | measured here: how many comparisons hold (all should), and the closest one"
-        " or the clearest failure |",
+        "| the papers say | their printed numbers | measured here: how many comparisons hold (all should), and the"
+        " closest one or the clearest failure |",
         "|---|---|---|",
     ]
     for _, sides in claims[claims.headline].groupby("claim", sort=False):

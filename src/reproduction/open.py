@@ -215,13 +215,16 @@ class Lab(Roles):
         counts = rows.n.astype(object).where(rows.n.notna(), "")
         return pd.DataFrame({"of": words, "value": write_numbers(rows).array, "n": counts.array})
 
-    def beside_paper(self, table: pd.DataFrame) -> Styler:
+    def beside_paper(self, table: pd.DataFrame, name: str = "") -> Styler:
         """The table in the paper's own shape: the measured value and its interval above the
         published one.
+
+        Args: name: of another artefact that this one reads, whose table it is.
         """
         from reproduction.compare import lay_beside_paper
 
-        return lay_beside_paper(self.paper, self.name, table)
+        self._check_listed(name, "reads", "reads")
+        return lay_beside_paper(self.paper, name or self.name, table)
 
     def label(self, table: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
         """The table for a figure: each row with its label in words, published beside measured."""
