@@ -75,6 +75,14 @@ class Lab(Roles):
         self._check_listed(name, "loads", "datasets")
         return self.use(load(name, data=self.data, root=self.root, **options))
 
+    def load_example(self, name: str) -> QuestionSet:
+        """The first question of a dataset's bundled sample: a text of this project's own, which a
+        notebook may print.
+        """
+        from reproduction.data.load import load
+
+        return self.use(load(name, data="sample", root=self.root, limit=1))
+
     def load_splits(self, *, limit: int | None = None) -> list[QuestionSet]:
         """DebateQA's own questions: its test split and its dev split; the sample's one split in a
         sample run.
@@ -130,17 +138,18 @@ class Lab(Roles):
             self._inputs |= {f"answers of {row.system}": row.made for row in answers.itertuples()}
         return Answered.gather(debates, answers)
 
-    def load_frame(self, name: str) -> pd.DataFrame:
+    def load_frame(self, name: str, *, sample: bool = False) -> pd.DataFrame:
         """A registered table, as `reproduction.data.web` has them; the bundled sample when the run
         is on the sample.
 
+        Args: sample: the bundled sample in any run: texts of this project's own.
         Raises: ValueError where papers/*.yml does not list it, and as
             `reproduction.data.web.load_frame`.
         """
         from reproduction.data.web import load_frame
 
         self._check_listed(name, "loads", "datasets")
-        frame, digest = load_frame(name, data=self.data, root=self.root)
+        frame, digest = load_frame(name, data="sample" if sample else self.data, root=self.root)
         self._inputs[frame.dataset.iloc[0]] = f"sha256:{digest}"
         return frame
 
