@@ -185,4 +185,4 @@ def write_numbers(table: pd.DataFrame) -> pd.Series:
     """Each value with its interval; a whole number without an interval has no decimals."""
     texts = write_intervals(table, digits=3, whole_from=100)
     is_whole = table.low.isna() & (table.value.astype(float) % 1 == 0)
-    return texts.mask(is_whole, texts.str.partition(".")[0])
+    return texts.mask(is_whole, texts.str.split(".").str[0])
