@@ -106,6 +106,15 @@ def test_a_notebook_has_its_parameters_its_answer_and_marks_on_its_figure(path: 
     assert not drawn or drawn[-1].splitlines()[-1] == "lab.mark(figure, table)"  # no proxy without its mark
 
 
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_an_example_of_this_projects_own_is_stored_for_a_reader(path: Path) -> None:
+    for cell in nbformat.read(path, as_version=4).cells:
+        if "lab.load_example(" in cell.source or "sample=True" in cell.source:
+            assert "texts" not in cell.metadata.get("tags", [])
+            assert cell.outputs
+            assert "Not stored" not in str(cell.outputs)
+
+
 def test_every_notebook_belongs_to_an_artefact_and_every_artefact_has_its_notebook() -> None:
     named = {a.notebook for paper in read_papers(PROJECT).values() for a in paper.artefacts.values() if a.notebook}
     assert named == {str(path.relative_to(PROJECT / "notebooks")) for path in NOTEBOOKS}

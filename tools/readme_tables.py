@@ -70,7 +70,7 @@ def _write_verdict(row: Any) -> str:
     return f"**{verdict}**{star}, {counts}: {deciding}{bar}"
 
 
-SPEARMAN = {"dataset": "antique", "statistic": "spearman"}
+SPEARMAN = {"dataset": "trec_dl_nf", "statistic": "spearman"}
 QWEN = {"judge": "qwen2.5-coder-1.5b-instruct-q4_k_m"}
 GAIN = {"metric": "listwise", "shots": 3, "difference_from": "pointwise", "smaller": "", "statistic": "spearman"} | QWEN
 EMBEDDED = {"metric": "embedded_judge", "training": "trained", "output": "score"} | SPEARMAN
@@ -85,8 +85,9 @@ RESULTS: list[tuple[str, str, dict[str, object], dict[str, object], str]] = [
      GAIN | {"dataset": "antique"}, {}, ""),
     ("linkage/judge_size", "the list minus the score, TREC-DL-NF: Spearman",
      GAIN | {"dataset": "trec_dl_nf"}, {}, ""),
-    ("linkage/table_02", "embedded judge and people's grades, ANTIQUE: Spearman", EMBEDDED, BERTSCORE, "BERTScore"),
-    ("debateqa/human_alignment", "P.D. by SmolLM2, sign reversed, and people's ratings: Spearman",
+    ("linkage/table_02", "embedded judge, fitted on ANTIQUE, and people's grades, TREC-DL-NF: Spearman",
+     EMBEDDED, BERTSCORE, "BERTScore"),
+    ("debateqa/human_alignment", "P.D. by SmolLM2, best of three, sign reversed, and people's ratings: Spearman",
      PD | PEOPLE, {"metric": "length"} | PEOPLE, "length"),
     ("debateqa/human_alignment", "coverage and people's ratings: Spearman",
      {"metric": "coverage"} | PEOPLE, {"metric": "nearest_sentence"} | PEOPLE, "cosine"),
