@@ -21,7 +21,7 @@ from reproduction.notebooks import read_cells
 
 NOTEBOOKS = sorted((PROJECT / "notebooks").glob("*/*.ipynb"))
 MOST = 60 * 1024  # bytes of a notebook
-LONG = 28  # characters at the beginning of a sentence that hardly begin another one
+LONG = 32  # characters at the beginning of a sentence that hardly begin another one
 
 
 def list_outputs(notebook: Path) -> Iterator[tuple[int, str]]:
