@@ -21,7 +21,7 @@ from reproduction.notebooks import read_cells
 
 NOTEBOOKS = sorted((PROJECT / "notebooks").glob("*/*.ipynb"))
 MOST = 60 * 1024  # bytes of a notebook
-LONG = 32  # characters at the beginning of a sentence that hardly begin another one
+LONG = 28  # characters at the beginning of a sentence that hardly begin another one
 
 
 def list_outputs(notebook: Path) -> Iterator[tuple[int, str]]:
@@ -66,6 +66,7 @@ def list_upstream(root: Path) -> Iterator[str]:
 @pytest.mark.slow
 def test_no_committed_notebook_holds_a_text_of_an_upstream_dataset() -> None:
     begins = list_sentences(list_upstream(PROJECT))
+    begins -= list_sentences(load("trec_dl_nf", data="sample", root=PROJECT).texts())  # this project's own
     if not begins:
         pytest.skip("no upstream data at hand")
     problems = []
