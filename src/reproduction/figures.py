@@ -125,13 +125,20 @@ def draw_intervals(
         axes.set_title(shown, fontsize=9 if len(panels) < 4 else 8)
         axes.locator_params(axis="x", nbins=5)
         axes.grid(axis="y", visible=False)
-    pairs = [axes.get_legend_handles_labels() for axes in grid.flat]
-    legend = {label: handle for handles, names in pairs for handle, label in zip(handles, names, strict=True)}
-    if len(legend) > 1 or by == "origin":
-        across = 4 if len("".join(legend)) < 100 else 2
-        figure.legend(legend.values(), legend.keys(), loc="outside upper right", ncols=across)
+    named = {label for axes in grid.flat for label in axes.get_legend_handles_labels()[1]}
+    if len(named) > 1 or by == "origin":
+        draw_legend(figure, across=4 if len("".join(named)) < 100 else 2)
     figure.supxlabel("; ".join(filter(None, [xlabel, say_units(rows)])), fontsize=8)
     return figure
+
+
+def draw_legend(figure: Figure, *, across: int) -> None:
+    """One legend above the panels that names each mark once, in place of an earlier one."""
+    for earlier in [*figure.legends]:
+        earlier.remove()
+    pairs = [axes.get_legend_handles_labels() for axes in figure.axes]
+    legend = {label: handle for handles, names in pairs for handle, label in zip(handles, names, strict=True)}
+    figure.legend(legend.values(), legend.keys(), loc="outside upper right", ncols=across)
 
 
 def draw_pairs(
